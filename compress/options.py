@@ -1,0 +1,157 @@
+"""A step's settings are one dataclass: its flags, its ``run.json`` and its Python call.
+
+A flag's name is the field's in kebab-case, its type the field's annotation, its help the field's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import sys
+import types
+import typing
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from edgebert.errors import InputError
+from edgebert.files import write_json
+from edgebert.shell import EXIT_DONE, EXIT_USAGE, configure_logging, run_command
+
+Config = TypeVar("Config")
+
+RUN_NAME = "run.json"
+
+
+def option(
+    default: Any = dataclasses.MISSING,
+    *,
+    help: str,  # noqa: A002  the field's term in argparse
+    aliases: Sequence[str] = (),
+) -> Any:  # a dataclass field stands where a value of its annotation is declared
+    """Declare a setting: a dataclass field with the help of its flag.
+
+    Args:
+        default: Of the field; without one the flag is required.
+        help: One phrase; the default is added to it.
+        aliases: More names of the flag, without dashes in front.
+    """
+    return dataclasses.field(default=default, metadata={"help": help, "aliases": tuple(aliases)})
+
+
+def build_parser(config: type[Any], *, prog: str) -> argparse.ArgumentParser:
+    """Make the command line of a settings class, with ``--config run.json`` to replay one."""
+    summary = (config.__doc__ or "").strip().splitlines()[0]
+    parser = argparse.ArgumentParser(prog=prog, description=summary, allow_abbrev=False)
+    parser.add_argument("--config", type=Path, help="run.json to replay; flags win over it")
+    hints = typing.get_type_hints(config)
+    for field in dataclasses.fields(config):
+        names = [field.name.replace("_", "-"), *field.metadata.get("aliases", ())]
+        parser.add_argument(
+            *(f"--{name}" for name in names),
+            dest=field.name,
+            default=argparse.SUPPRESS,
+            **_argument(hints[field.name], field),
+        )
+    return parser
+
+
+def _argument(hint: Any, field: dataclasses.Field[Any]) -> dict[str, Any]:
+    text = str(field.metadata.get("help", "")).replace("%", "%%")
+    if field.default is not dataclasses.MISSING and field.default not in (None, (), False):
+        text += f" (default: {str(field.default).replace('%', '%%')})"
+    if typing.get_origin(hint) in (typing.Union, types.UnionType):  # Optional
+        hint = next(kind for kind in typing.get_args(hint) if kind is not type(None))
+    if hint is bool:
+        return {"action": argparse.BooleanOptionalAction, "help": text}
+    if typing.get_origin(hint) is Literal:
+        return {"choices": typing.get_args(hint), "help": text}
+    if typing.get_origin(hint) is tuple:  # repeatable
+        return {"action": "append", "type": typing.get_args(hint)[0], "help": text}
+    return {"type": hint, "help": text, "metavar": field.name.rsplit("_", 1)[-1].upper()}
+
+
+def parse_config(config: type[Config], argv: Sequence[str], *, prog: str) -> Config:
+    """Build the settings from a command line; a wrong one ends the program with exit code 2."""
+    parser = build_parser(config, prog=prog)
+    given = vars(parser.parse_args(argv))
+    replay = given.pop("config", None)
+    try:
+        values = load_run(config, replay) if replay else {}
+        values.update({k: tuple(v) if isinstance(v, list) else v for k, v in given.items()})
+        missing = [
+            "--" + field.name.replace("_", "-")
+            for field in dataclasses.fields(config)  # type: ignore[arg-type]
+            if field.default is dataclasses.MISSING and field.name not in values
+        ]
+        if missing:
+            parser.error(f"the following arguments are required: {', '.join(missing)}")
+        return config(**values)
+    except InputError as error:
+        print(f"{parser.prog}: error: {error}", file=sys.stderr)
+        sys.exit(EXIT_USAGE)
+
+
+def config_to_dict(config: Any) -> dict[str, Any]:
+    """Turn settings into what JSON can hold: paths as strings, tuples as lists."""
+    return {k: _plain(v) for k, v in dataclasses.asdict(config).items()}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Path):
+        return str(value)
+    return [_plain(item) for item in value] if isinstance(value, (tuple, list)) else value
+
+
+def save_run(config: Any, directory: Path) -> None:
+    """Write ``run.json``: the step's name and its settings."""
+    write_json(directory / RUN_NAME, {"step": type(config).__name__, **config_to_dict(config)})
+
+
+def load_run(config: type[Any], path: Path) -> dict[str, Any]:
+    """Read the settings of a ``run.json`` as keyword arguments of ``config``.
+
+    Raises:
+        InputError: It can't be read, is of another step, or has a setting that the step doesn't.
+    """
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise InputError(f"--config {path} can't be read as JSON ({error}).") from error
+    step = data.pop("step", config.__name__) if isinstance(data, dict) else None
+    if step != config.__name__:
+        raise InputError(f"--config {path} is of step {step!r}, not of {config.__name__!r}.")
+    hints = typing.get_type_hints(config)
+    unknown = set(data) - set(hints)
+    if unknown:
+        raise InputError(f"--config {path} has unknown settings {sorted(unknown)}.")
+    return {name: _revive(hints[name], value) for name, value in data.items()}
+
+
+def _revive(hint: Any, value: Any) -> Any:
+    if value is None:
+        return None
+    kinds = (
+        typing.get_args(hint)
+        if typing.get_origin(hint) in (typing.Union, types.UnionType)
+        else (hint,)
+    )
+    if Path in kinds:
+        return Path(value)
+    for kind in kinds:
+        if typing.get_origin(kind) is tuple:
+            return tuple(_revive(typing.get_args(kind)[0], item) for item in value)
+    return value
+
+
+def main(config: type[Config], step: Callable[[Config], object], *, prog: str) -> int:
+    """Run a step as a command: parse, log to stderr, turn errors into exit codes."""
+    configure_logging()
+    settings = parse_config(config, sys.argv[1:], prog=prog)
+
+    def action() -> int:
+        step(settings)
+        return EXIT_DONE
+
+    return run_command(action)

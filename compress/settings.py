@@ -1,0 +1,108 @@
+"""Settings that several steps share: where the data is, and how to train."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from compress.options import option
+from edgebert.errors import InputError
+
+TASKS = ("text-classification", "feature-extraction", "fill-mask")
+Task = Literal["text-classification", "feature-extraction", "fill-mask"]
+ProblemType = Literal["single_label_classification", "multi_label_classification"]
+Scheduler = Literal["linear", "cosine", "constant"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataConfig:
+    """Where the texts and labels are, and which columns hold them."""
+
+    task: Task = option("text-classification", help="What the model is for")
+    dataset: str | None = option(None, help="Hub dataset as path/config, like glue/sst2")
+    train_file: Path | None = option(None, help="TSV, CSV, JSONL or Parquet, plain or .gz")
+    dev_file: Path | None = option(
+        None,
+        help="Same forms; cut from train when absent",
+        aliases=("eval-file", "validation-file"),
+    )
+    test_file: Path | None = option(None, help="Same forms; read once, at the end")
+    text_column: str | None = option(
+        None, help="Name, or number from 0 in a file without header (default: sentence or text)"
+    )
+    text_pair_column: str | None = option(None, help="Second text of a pair, name or number")
+    label_column: str | None = option(None, help="Name or number (default: label)")
+    problem_type: ProblemType = option(
+        "single_label_classification", help="One label a text, or any number of them"
+    )
+    max_train_samples: int | None = option(None, help="Use a seeded part of the training rows")
+    max_length: int = option(128, help="Longest input in tokens, special tokens included")
+
+    def __post_init__(self) -> None:
+        if self.dataset and self.train_file:
+            raise InputError("Give --dataset or --train-file, not both.")
+        if self.train_file is None and (self.dev_file or self.test_file) and not self.dataset:
+            raise InputError("--dev-file and --test-file need a --train-file or a --dataset.")
+        require_at_least("max_length", self.max_length, 3)
+        if self.max_train_samples is not None:
+            require_at_least("max_train_samples", self.max_train_samples, 1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingConfig(DataConfig):
+    """How a model is trained: the same words for a teacher and for a student."""
+
+    output_dir: Path = option(help="Where the result goes; a directory")
+    overwrite_output_dir: bool = option(False, help="Replace what stands there")
+    resume: bool = option(False, help="Go on with an interrupted run of the same settings")
+    learning_rate: float = option(1e-4, help="Peak learning rate")
+    num_train_epochs: int = option(2, help="Passes over the training rows")
+    max_steps: int | None = option(None, help="Stop after so many steps, whatever the epochs")
+    per_device_train_batch_size: int = option(32, help="Rows a step")
+    gradient_accumulation_steps: int = option(1, help="Batches a step")
+    warmup_ratio: float = option(0.06, help="Part of the steps in which the rate rises")
+    lr_scheduler_type: Scheduler = option("linear", help="How the rate falls afterwards")
+    weight_decay: float = option(0.01, help="AdamW's, not on biases and LayerNorms")
+    max_grad_norm: float = option(1.0, help="Gradients are clipped to this norm")
+    class_weights: tuple[str, ...] = option((), help="label=weight, repeatable; or 'balanced'")
+    eval_steps: int | None = option(None, help="Measure on dev every so many steps, not epochs")
+    save_steps: int = option(500, help="Checkpoint every so many steps")
+    early_stopping_patience: int | None = option(
+        None, help="Stop after so many measurements without a better one"
+    )
+    metric_for_best_model: str | None = option(
+        None, help="Metric on dev that picks the weights (default: the task's own)"
+    )
+    seed: int = option(42, help="Of every random choice")
+    bf16: bool = option(True, help="bfloat16 autocast where the device computes it natively")
+    device: str = option("auto", help="cpu, cuda, cuda:1, mps or auto")
+    threads: int | None = option(None, help="CPU threads (default: affinity and cgroup quota)")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("learning_rate", "max_grad_norm"):
+            if not getattr(self, name) > 0:
+                raise InputError(f"{name} must be above 0, got {getattr(self, name)}.")
+        for name in (
+            "num_train_epochs",
+            "max_steps",
+            "per_device_train_batch_size",
+            "gradient_accumulation_steps",
+            "eval_steps",
+            "save_steps",
+            "early_stopping_patience",
+            "threads",
+        ):
+            if getattr(self, name) is not None:
+                require_at_least(name, getattr(self, name), 1)
+        if not 0 <= self.warmup_ratio < 1:
+            raise InputError(f"warmup_ratio must be from 0 to below 1, got {self.warmup_ratio}.")
+        if self.weight_decay < 0:
+            raise InputError(f"weight_decay must be 0 or more, got {self.weight_decay}.")
+
+
+def require_at_least(name: str, value: float, least: float) -> None:
+    """Raise an `InputError` that names the setting, its value and what is allowed."""
+    if value < least:
+        raise InputError(f"{name} must be {least} or more, got {value}.")

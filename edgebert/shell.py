@@ -1,0 +1,52 @@
+"""What every command line of ours shares: exit codes, logging, one-line errors."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Callable
+
+from edgebert.errors import EdgeBertError
+
+logger = logging.getLogger(__name__)
+
+EXIT_DONE, EXIT_ERROR, EXIT_USAGE, EXIT_GATE, EXIT_INTERRUPTED = 0, 1, 2, 3, 130
+
+
+def configure_logging(*, level: int = logging.INFO) -> None:
+    """Send our log to stderr; stdout belongs to the result."""
+    logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
+    for name in ("edgebert", "runtimes", "compress", "__main__"):
+        logging.getLogger(name).setLevel(level)
+
+
+def run_command(action: Callable[[], int]) -> int:
+    """Run a command's body and turn what it raises into an exit code and one line on stderr.
+
+    Returns:
+        What ``action`` returned; the error's own code (1, or 3 for a gate) for one of ours, for an
+        error of the system (disk full, no permission) and for lack of memory; 130 after an interrupt.
+    """
+    try:
+        return action()
+    except EdgeBertError as error:
+        _say(str(error))
+        return error.exit_code
+    except KeyboardInterrupt as interrupt:
+        _say(str(interrupt) or "interrupted")
+        return EXIT_INTERRUPTED
+    except MemoryError:
+        _say("Not enough memory; try a smaller batch size or a shorter maximum length.")
+        return EXIT_ERROR
+    except BrokenPipeError:  # the reader of our stdout has gone, as in `| head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_ERROR
+    except OSError as error:
+        where = f" ({error.filename})" if error.filename else ""
+        _say(f"{error.strerror or error}{where}")
+        return EXIT_ERROR
+
+
+def _say(message: str) -> None:
+    print("error: " + " ".join(message.split()), file=sys.stderr)

@@ -1,0 +1,94 @@
+"""The nouns that the runtime side passes around. Nothing of ours is imported here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+FloatArray: TypeAlias = npt.NDArray[np.float32]
+IntArray: TypeAlias = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Texts as an engine takes them, padded on the right to the longest.
+
+    Attributes:
+        input_ids: Token ids, int64 ``[batch, seq]``.
+        attention_mask: 1 for a real token, 0 for padding, int64 ``[batch, seq]``.
+        token_type_ids: 0 for the first text of a pair and 1 for the second, int64 ``[batch, seq]``.
+        dropped_tokens: How many tokens of each text were cut off, int64 ``[batch]``.
+    """
+
+    input_ids: IntArray
+    attention_mask: IntArray
+    token_type_ids: IntArray
+    dropped_tokens: IntArray
+
+
+@dataclass(frozen=True)
+class Classification:
+    """What a classifier says of one text or pair.
+
+    Attributes:
+        label: The best label's name.
+        score: Its probability, 0 to 1.
+        scores: Probability of each label, best first; ``top_k`` of them when that was asked for.
+        labels: Multi-label: every label at 0.5 or above, best first. Else the best label alone.
+        dropped_tokens: How many tokens of the text were cut off.
+    """
+
+    label: str
+    score: float
+    scores: dict[str, float]
+    labels: tuple[str, ...]
+    dropped_tokens: int
+
+
+@dataclass(frozen=True)
+class TokenVectors:
+    """The vectors of one text's tokens, special tokens left out.
+
+    Attributes:
+        vectors: float32 ``[tokens, hidden]``.
+        offsets: Start and end of each token, in characters of the caller's text.
+        dropped_tokens: How many tokens of the text were cut off.
+    """
+
+    vectors: FloatArray
+    offsets: list[tuple[int, int]]
+    dropped_tokens: int
+
+
+@dataclass(frozen=True)
+class RuntimeInfo:
+    """What a `edgebert.Runtime` has loaded, and why.
+
+    Attributes:
+        task: ``text-classification``, ``feature-extraction``, …
+        backend: ``onnx``, …
+        precision: ``fp32`` or ``int8``.
+        labels: Names in the order of the logits; empty for a task without labels.
+        max_length: Longest input in tokens, special tokens included.
+        hidden_size: Width of the vectors.
+        artifact: The file that runs, relative to the bundle.
+        size_bytes: Of all files of the artifact.
+        engine: Name and version of the engine.
+        threads: Threads the engine may use.
+        why: One sentence on how this artifact was chosen.
+    """
+
+    task: str
+    backend: str
+    precision: str
+    labels: tuple[str, ...]
+    max_length: int
+    hidden_size: int
+    artifact: str
+    size_bytes: int
+    engine: str
+    threads: int
+    why: str
