@@ -99,10 +99,10 @@ class Artifact:
 
 @dataclass(frozen=True, kw_only=True)
 class Golden:
-    """Inputs whose tokens and outputs are known: they tell a changed tokenizer and a wrong engine.
+    """Inputs of known tokens and outputs: they tell a changed tokenizer and a wrong engine.
 
-    The outputs are kept by each artifact: the logits of each text for a task with a head, the pooled
-    vector (normalized if the bundle says so) for ``feature-extraction``.
+    The outputs are kept by each artifact: the logits of each text for a task with a head, the
+    pooled vector (normalized if the bundle says so) for ``feature-extraction``.
 
     Attributes:
         texts: The inputs, each run alone.
@@ -242,18 +242,21 @@ def _build(kind: type[T], data: Any) -> T:
     return _checked(kind, _known(kind, data))
 
 
-_SIMPLE = {
-    "str": str,
-    "int": int,
-    "bool": bool,
+_SIMPLE: dict[str, tuple[type, ...]] = {
+    "str": (str,),
+    "int": (int,),
+    "bool": (bool,),
     "float": (int, float),
     "str | None": (str, type(None)),
+    "dict[str, Any]": (dict,),
+    "dict[str, int]": (dict,),
+    "dict[str, str]": (dict,),
 }
 
 
 def _checked(kind: type[T], values: dict[str, Any]) -> T:
     for item in fields(kind):  # type: ignore[arg-type]
-        expected = _SIMPLE.get(str(item.type)) or (dict if "dict" == str(item.type)[:4] else None)
+        expected = _SIMPLE.get(str(item.type))
         if expected is None or item.name not in values:
             continue
         value = values[item.name]

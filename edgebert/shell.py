@@ -25,8 +25,8 @@ def run_command(action: Callable[[], int]) -> int:
     """Run a command's body and turn what it raises into an exit code and one line on stderr.
 
     Returns:
-        What ``action`` returned; the error's own code (1, or 3 for a gate) for one of ours, for an
-        error of the system (disk full, no permission) and for lack of memory; 130 after an interrupt.
+        What ``action`` returned; the error's own code for one of ours (1, or 3 for a gate); 1 for
+        an error of the system (disk full, no permission) and lack of memory; 130 after Ctrl+C.
     """
     try:
         return action()
