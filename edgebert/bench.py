@@ -1,0 +1,52 @@
+"""Time several ways to do the same work, fairly."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from edgebert.errors import InputError
+
+SEQUENCE_LENGTHS = (8, 32, 128, 512)
+
+
+def interleaved_latency_ms(
+    runs: Mapping[str, Callable[[], object]], *, warmup: int = 3, repeats: int = 30
+) -> dict[str, dict[str, float]]:
+    """Time each run by turns, so that what disturbs the machine disturbs all of them alike.
+
+    The ratio of two runs means something even on a busy machine; their milliseconds may not. Every
+    other round goes backwards, so that none always follows the same neighbour.
+
+    Args:
+        runs: What to time, by name; each is called without arguments.
+        warmup: Rounds before the clock starts.
+        repeats: Rounds that are timed.
+
+    Returns:
+        ``{"p50": …, "p95": …}`` by name, wall-clock milliseconds of one call.
+
+    Raises:
+        InputError: ``warmup`` is below 0 or ``repeats`` below 1.
+    """
+    if warmup < 0:
+        raise InputError(f"warmup must be 0 or more, got {warmup}.")
+    if repeats < 1:
+        raise InputError(f"repeats must be 1 or more, got {repeats}.")
+    for _ in range(warmup):
+        for run in runs.values():
+            run()
+    seconds: dict[str, list[float]] = {name: [] for name in runs}
+    for number in range(repeats):
+        for name in runs if number % 2 == 0 else reversed(list(runs)):
+            start = time.perf_counter()
+            runs[name]()
+            seconds[name].append(time.perf_counter() - start)
+    return {name: _summary_ms(values) for name, values in seconds.items()}
+
+
+def _summary_ms(seconds: list[float]) -> dict[str, float]:
+    p50, p95 = np.percentile(seconds, [50, 95]) * 1000
+    return {"p50": float(p50), "p95": float(p95)}

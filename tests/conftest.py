@@ -1,0 +1,82 @@
+"""What every test shares: the data folder, the engines that must be there, one thread for torch."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+
+ENGINES = ("onnx", "openvino", "tflite")
+
+# One thread: tiny models gain nothing from more, and results are the same on every machine. Set
+# before any engine is imported; what a test starts as a process inherits it.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+
+
+def required_backends() -> set[str]:
+    """Read ``EDGEBERT_REQUIRE_BACKENDS``: engines whose absence is a failure, not a skip."""
+    names = os.environ.get("EDGEBERT_REQUIRE_BACKENDS", "").split(",")
+    return {name.strip() for name in names} - {""}
+
+
+def pytest_configure() -> None:
+    unknown = required_backends() - set(ENGINES)
+    if unknown:
+        raise pytest.UsageError(
+            f"EDGEBERT_REQUIRE_BACKENDS names {sorted(unknown)}; allowed: {', '.join(ENGINES)}."
+        )
+
+
+def pytest_sessionstart() -> None:
+    missing = required_backends() - set(_installed())
+    if missing:
+        raise pytest.UsageError(
+            f"EDGEBERT_REQUIRE_BACKENDS names {sorted(missing)}, but their engine is not "
+            f"installed. Install it: pip install 'edgebert[{','.join(sorted(missing))}]'"
+        )
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Turn a skip into a failure where the test's mark names an engine that is required."""
+    report = yield
+    marked = {mark.name for mark in item.iter_markers()} & required_backends()
+    params = getattr(getattr(item, "callspec", None), "params", {}).values()
+    marked |= {value for value in params if isinstance(value, str)} & required_backends()
+    if report.skipped and marked and not hasattr(report, "wasxfail"):
+        report.outcome = "failed"
+        report.longrepr = f"skipped, though {sorted(marked)} is required: {call.excinfo}"
+    return report
+
+
+def _installed() -> list[str]:
+    if not required_backends():
+        return []
+    from runtimes import available_backends
+
+    return available_backends()
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """Give the folder of the public data sets, or skip."""
+    default = Path(__file__).parents[2] / "shared"
+    folder = Path(os.environ.get("EDGEBERT_SHARED", default))
+    if not folder.is_dir():
+        pytest.skip(f"needs the data folder: {folder} is absent; set EDGEBERT_SHARED")
+    return folder
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _one_torch_thread() -> None:
+    try:
+        import torch
+    except ModuleNotFoundError:  # a runtime-only environment
+        return
+    torch.set_num_threads(1)
