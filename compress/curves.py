@@ -1,0 +1,54 @@
+"""Thin a training history to curves that a report can hold."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from statistics import fmean
+
+from compress.report_records import PhaseRecord
+
+MAX_POINTS = 120  # more can't be told apart in a plot of this width
+_NO_TERMS = {"step", "epoch", "lr", "learning_rate", "seconds"}
+
+
+def phase_record(
+    name: str,
+    history: Sequence[Mapping[str, float]],
+    evals: Sequence[Mapping[str, float]] = (),
+    *,
+    metric: str = "",
+    best_step: int | None = None,
+    note: str = "",
+) -> PhaseRecord:
+    """Make a phase's record from what the loop noted.
+
+    Neighbouring steps are averaged, so that a thinned curve keeps the level of the noise away
+    and doesn't depend on which steps happen to be kept.
+
+    Args:
+        name: Of the phase.
+        history: One entry a step: ``step`` and the loss terms by name; rates and times are left
+            out.
+        evals: One entry a measurement: ``step`` and the metrics by name.
+        metric: Which of ``evals`` is the score; none is drawn where it is absent.
+        best_step: Whose weights were kept.
+        note: One sentence for the reader.
+    """
+    names = [key for key in dict.fromkeys(k for row in history for k in row) if _is_term(key)]
+    size = max(1, -(-len(history) // MAX_POINTS))  # steps a point, rounded up
+    groups = [history[start : start + size] for start in range(0, len(history), size)]
+    return PhaseRecord(
+        name=name,
+        steps=tuple(int(group[-1]["step"]) for group in groups),
+        terms={
+            key: tuple(fmean(row.get(key, 0.0) for row in group) for group in groups)
+            for key in names
+        },
+        scores=tuple((int(row["step"]), float(row[metric])) for row in evals if metric in row),
+        best_step=best_step,
+        note=note,
+    )
+
+
+def _is_term(key: str) -> bool:
+    return key not in _NO_TERMS
