@@ -1,0 +1,184 @@
+"""What this machine has, and how much of it we may use."""
+
+from __future__ import annotations
+
+import logging
+import os
+import platform
+import subprocess
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from edgebert.errors import InputError
+
+logger = logging.getLogger(__name__)
+
+_INTERESTING = {
+    *("sse4_2", "avx", "avx2", "fma", "f16c", "avx512f", "avx512_vnni", "avx_vnni"),
+    *("avx512_bf16", "avx512_fp16", "amx_tile", "amx_int8", "amx_bf16"),
+    *("neon", "asimd", "asimdhp", "asimddp", "i8mm", "bf16", "sve"),
+}
+# macOS and Windows have names of their own for what Linux calls by the names above
+_MACOS = {"avx2_0": "avx2", "avx2": "avx2", "fma": "fma", "avx512f": "avx512f"} | {
+    "feat_dotprod": "asimddp",
+    "feat_i8mm": "i8mm",
+    "feat_bf16": "bf16",
+    "feat_fp16": "asimdhp",
+    "neon": "asimd",
+}
+_WINDOWS = {38: "sse4_2", 39: "avx", 40: "avx2", 41: "avx512f", 19: "asimd", 43: "asimddp"}
+
+
+def default_threads() -> int:
+    """Count the CPUs that this process may use.
+
+    ``EDGEBERT_NUM_THREADS`` overrides, then ``OMP_NUM_THREADS``; else it is the smaller of the
+    process's affinity and its cgroup's CPU quota, at least 1.
+
+    Raises:
+        InputError: ``EDGEBERT_NUM_THREADS`` is not a number from 1.
+    """
+    own = os.environ.get("EDGEBERT_NUM_THREADS", "").strip()
+    if own:
+        if not own.isdigit() or int(own) < 1:
+            raise InputError(f"EDGEBERT_NUM_THREADS is {own!r}; it must be 1 or more, or unset.")
+        return int(own)
+    shared = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()  # "4,2": nested levels
+    if shared.isdigit() and int(shared) >= 1:
+        return int(shared)
+    quota = cgroup_quota()
+    threads = _affinity() if quota is None else min(_affinity(), int(quota))
+    return max(1, threads)
+
+
+def cgroup_quota(root: Path = Path("/")) -> float | None:
+    """Read how many CPUs' worth of time the cgroup grants, or None where there is no limit.
+
+    Args:
+        root: Where ``proc`` and ``sys`` are.
+    """
+    limits = []
+    for line in _read(root / "proc/self/cgroup").splitlines():
+        number, controllers, group = line.split(":", 2)
+        if number == "0" and not controllers:
+            base, read = root / "sys/fs/cgroup", _quota_v2
+        elif "cpu" in controllers.split(","):
+            base, read = root / "sys/fs/cgroup/cpu", _quota_v1
+        else:
+            continue
+        # the tightest of the group and all above it counts; inside a container only the top shows
+        parts = Path(group.strip("/")).parts
+        folders = [base.joinpath(*parts[:depth]) for depth in range(len(parts) + 1)]
+        limits += [quota for folder in folders if (quota := read(folder)) is not None]
+    return min(limits, default=None)
+
+
+def _quota_v2(folder: Path) -> float | None:
+    return _ratio(*(_read(folder / "cpu.max").split() or ["max", "1"])[:2])
+
+
+def _quota_v1(folder: Path) -> float | None:
+    return _ratio(_read(folder / "cpu.cfs_quota_us"), _read(folder / "cpu.cfs_period_us"))
+
+
+def _ratio(quota: str, period: str) -> float | None:
+    if not quota.strip().isdigit() or not period.strip().isdigit():  # "max", "-1", no such file
+        return None
+    return int(quota) / int(period) if int(quota) and int(period) else None
+
+
+def _affinity() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+@lru_cache(maxsize=1)
+def cpu_name() -> str:
+    """Name the processor as its maker does; the architecture where it has no name."""
+    if platform.system() == "Darwin":
+        return _sysctl("machdep.cpu.brand_string") or platform.machine()
+    for key in ("model name", "Model", "Hardware"):  # the latter two on ARM
+        if value := _cpuinfo().get(key):
+            return value
+    return platform.processor() or platform.machine()
+
+
+@lru_cache(maxsize=1)
+def cpu_features() -> tuple[str, ...]:
+    """Name the instruction sets that matter for speed, by Linux's names, sorted."""
+    system = platform.system()
+    if system == "Darwin":
+        listing = _sysctl("-a")
+        on = {
+            line.split(":")[0].rsplit(".", 1)[-1].lower()
+            for line in listing.splitlines()
+            if line.startswith("hw.optional.") and line.endswith(": 1")
+        }
+        return tuple(sorted({_MACOS[name] for name in on & set(_MACOS)}))
+    if system == "Windows":
+        return _windows_features()
+    info = _cpuinfo()
+    flags = (info.get("flags") or info.get("Features") or "").split()
+    return tuple(sorted(_INTERESTING.intersection(flags)))
+
+
+def machine() -> dict[str, Any]:
+    """Describe this machine for a report: JSON-ready, without names of hosts or users."""
+    return {
+        "cpu": cpu_name(),
+        "features": list(cpu_features()),
+        "cores": os.cpu_count() or 1,
+        "threads": default_threads(),
+        "memory_gb": _memory_gb(),
+        "os": f"{platform.system()} {platform.release()} {platform.machine()}",
+        "python": platform.python_version(),
+    }
+
+
+def _memory_gb() -> float | None:
+    if hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
+        return round(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 1e9, 1)
+    return None
+
+
+@lru_cache(maxsize=1)
+def _cpuinfo() -> dict[str, str]:
+    """Read the first value of each key of ``/proc/cpuinfo``; empty where there is none."""
+    values: dict[str, str] = {}
+    for line in _read(Path("/proc/cpuinfo")).splitlines():
+        key, _, value = line.partition(":")
+        values.setdefault(key.strip(), value.strip())
+    return values
+
+
+def _windows_features() -> tuple[str, ...]:
+    import ctypes
+
+    kernel = getattr(ctypes, "windll").kernel32  # noqa: B009 - exists on Windows only
+    return tuple(
+        sorted(name for code, name in _WINDOWS.items() if kernel.IsProcessorFeaturePresent(code))
+    )
+
+
+def _sysctl(name: str) -> str:
+    try:
+        done = subprocess.run(
+            ["/usr/sbin/sysctl", *(["-n"] if name != "-a" else []), name],
+            capture_output=True,
+            text=True,
+            timeout=10,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        logger.debug("sysctl %s: %s", name, error)
+        return ""
+    return done.stdout.strip()
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""

@@ -1,0 +1,87 @@
+"""Check texts, roles and lengths at the border, so that what follows can trust them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from edgebert.errors import InputError
+
+ROLES = ("query", "document")
+
+
+def check_texts(texts: Iterable[str], *, name: str = "texts") -> list[str]:
+    """Give ``texts`` as a list of strings that can be tokenized.
+
+    Raises:
+        InputError: A bare string, something that can't be iterated, an item that is no string, or
+            a string with half a surrogate pair (it has no UTF-8 form); the index is named.
+    """
+    return [_checked_text(text, f"{name}[{i}]") for i, text in enumerate(_items(texts, name))]
+
+
+def split_pairs(items: Iterable[Any]) -> tuple[list[str], list[str] | None]:
+    """Take texts, or pairs of texts, apart.
+
+    Args:
+        items: Strings, or tuples or lists of two strings; not both kinds.
+
+    Returns:
+        The texts and None, or the first and the second texts.
+
+    Raises:
+        InputError: As `check_texts`, or the kinds are mixed, or a tuple hasn't two texts.
+    """
+    listed = _items(items, "texts")
+    if not any(isinstance(item, tuple | list) for item in listed):
+        return check_texts(listed), None
+    firsts, seconds = [], []
+    for i, item in enumerate(listed):
+        if not isinstance(item, tuple | list) or len(item) != 2:
+            raise InputError(
+                f"texts[{i}] is {_kind(item)}, but others are pairs; "
+                "give only texts, or only tuples of two texts."
+            )
+        firsts.append(_checked_text(item[0], f"texts[{i}][0]"))
+        seconds.append(_checked_text(item[1], f"texts[{i}][1]"))
+    return firsts, seconds
+
+
+def check_choice(name: str, value: object, allowed: tuple[str, ...]) -> None:
+    """Raise an `InputError` that names the argument, its value and what is allowed."""
+    if value not in allowed:
+        raise InputError(f"{name} is {value!r}; allowed: {', '.join(map(repr, allowed))}.")
+
+
+def check_count(name: str, value: object, *, most: int | None = None) -> int:
+    """Give ``value`` when it is an integer from 1 to ``most``; else raise an `InputError`."""
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    if not whole or value < 1 or (most is not None and value > most):  # type: ignore[operator]
+        span = "1 or more" if most is None else f"from 1 to {most}"
+        raise InputError(f"{name} is {value!r}; it must be a whole number, {span}.")
+    return int(value)  # type: ignore[call-overload,no-any-return]
+
+
+def _items(texts: Iterable[Any], name: str) -> list[Any]:
+    if isinstance(texts, str):
+        raise InputError(f"{name} is one string; wrap it in a list: [text].")
+    if isinstance(texts, bytes | bytearray | dict) or not hasattr(texts, "__iter__"):
+        raise InputError(f"{name} is {_kind(texts)}; give a list of strings.")
+    return list(texts)
+
+
+def _checked_text(text: object, name: str) -> str:
+    if not isinstance(text, str):
+        raise InputError(f"{name} is {_kind(text)}; every text must be a string.")
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise InputError(
+            f"{name} has half a surrogate pair at character {error.start}, so it is no valid "
+            "text; clean it with text.encode('utf-8', 'replace').decode()."
+        ) from error
+    return str(text)
+
+
+def _kind(value: object) -> str:
+    return "None" if value is None else f"of type {type(value).__name__}"

@@ -1,0 +1,165 @@
+"""Texts to token ids, with the bundle's own ``tokenizer.json``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tokenizers
+
+from edgebert.errors import DamagedBundleError, InputError
+from edgebert.inputs import check_choice, check_texts
+from edgebert.types import IntArray
+
+TOKENIZER_NAME = "tokenizer.json"
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """One text, or one pair of texts, as token ids.
+
+    Attributes:
+        input_ids: Special tokens included, int64 ``[seq]``.
+        token_type_ids: 1 for the second text of a pair where the model tells them apart, else 0,
+            int64 ``[seq]``.
+        offsets: Start and end of each token in characters of its text; ``(0, 0)`` for a special.
+        special_tokens_mask: 1 for a token that the tokenizer added, int64 ``[seq]``.
+        dropped_tokens: How many tokens were cut off to fit the maximum length.
+    """
+
+    input_ids: IntArray
+    token_type_ids: IntArray
+    offsets: list[tuple[int, int]]
+    special_tokens_mask: IntArray
+    dropped_tokens: int
+
+    def __len__(self) -> int:
+        return len(self.input_ids)
+
+
+class Tokenizer:
+    """A Hugging Face fast tokenizer that never changes once it is made.
+
+    Padding and truncation of ``tokenizer.json`` are switched off at the start. Truncation is done
+    here on each result: setting it in the tokenizer for a call would break other threads.
+    A text that spells a special token, like ``"[SEP]"``, is plain text.
+    """
+
+    def __init__(self, directory: Path, *, special_ids: Mapping[str, int]) -> None:
+        """Read ``directory/tokenizer.json``.
+
+        Args:
+            directory: A bundle or a checkpoint.
+            special_ids: Ids by name; ``pad_token_id`` is needed.
+
+        Raises:
+            DamagedBundleError: The file is missing or can't be read, or has no such padding token.
+        """
+        path = Path(directory) / TOKENIZER_NAME
+        if not path.is_file():
+            raise DamagedBundleError(f"{path} is missing; make the directory again.")
+        try:
+            self._tokenizer = tokenizers.Tokenizer.from_file(str(path))
+        except Exception as error:  # the library raises no narrower type
+            raise DamagedBundleError(f"{path} is damaged ({error}); make it again.") from error
+        self._tokenizer.no_padding()
+        self._tokenizer.no_truncation()
+        self._tokenizer.encode_special_tokens = True
+        self.pad_id = int(special_ids["pad_token_id"])
+        if self._tokenizer.id_to_token(self.pad_id) is None:
+            raise DamagedBundleError(f"{path} has no token with the pad_token_id {self.pad_id}.")
+
+    def num_special_tokens(self, pair: bool) -> int:
+        """Count the tokens that are added to a text, or to a pair of texts."""
+        return int(self._tokenizer.num_special_tokens_to_add(pair))
+
+    def encode(
+        self,
+        texts: Iterable[str],
+        text_pairs: Iterable[str] | None = None,
+        *,
+        max_length: int | None,
+        on_long: str = "truncate",
+    ) -> list[Encoding]:
+        """Turn texts, or pairs of texts, into ids.
+
+        Args:
+            texts: Any number of texts; ``""`` gives the special tokens alone.
+            text_pairs: The second text of each, or None.
+            max_length: Longest result, special tokens included, or None for no limit. Tokens are
+                cut from the end; of a pair, from the longer text first.
+            on_long: ``"truncate"`` or ``"error"``.
+
+        Returns:
+            One `Encoding` a text, in order.
+
+        Raises:
+            InputError: A text is no valid string, the two lists differ in length, ``max_length``
+                has no room for a token, or a text is too long and ``on_long`` is ``"error"``.
+        """
+        check_choice("on_long", on_long, ("error", "truncate"))
+        inputs: list[Any] = check_texts(texts)
+        if text_pairs is not None:
+            seconds = check_texts(text_pairs, name="text_pairs")
+            if len(seconds) != len(inputs):
+                raise InputError(
+                    f"There are {len(inputs)} texts and {len(seconds)} text_pairs; "
+                    "each text needs its own."
+                )
+            inputs = list(zip(inputs, seconds, strict=True))
+        if max_length is not None:
+            self._check_room(max_length, pair=text_pairs is not None)
+        encoded = self._tokenizer.encode_batch(inputs)
+        too_long = [i for i, one in enumerate(encoded) if max_length and len(one.ids) > max_length]
+        if too_long and on_long == "error":
+            shown = ", ".join(f"texts[{i}]: {len(encoded[i].ids)}" for i in too_long[:10])
+            raise InputError(
+                f"{len(too_long)} texts have more than {max_length} tokens ({shown}). Shorten "
+                "them, raise max_length where the model allows it, or give on_long='truncate'."
+            )
+        return [_truncated(one, max_length) for one in encoded]
+
+    def _check_room(self, max_length: int, *, pair: bool) -> None:
+        specials = self.num_special_tokens(pair)
+        if max_length <= specials:
+            raise InputError(
+                f"max_length is {max_length}, but {specials} special tokens are counted in it; "
+                f"it must be {specials + 1} or more."
+            )
+
+
+def _truncated(encoded: tokenizers.Encoding, max_length: int | None) -> Encoding:
+    ids = np.array(encoded.ids, dtype=np.int64)
+    type_ids = np.array(encoded.type_ids, dtype=np.int64)
+    specials = np.array(encoded.special_tokens_mask, dtype=np.int64)
+    dropped = 0 if max_length is None else max(0, len(ids) - max_length)
+    if not dropped:
+        return Encoding(ids, type_ids, encoded.offsets, specials, 0)
+    # -1 for a special token, else which text the token belongs to
+    owner = np.array([-1 if which is None else which for which in encoded.sequence_ids])
+    owner[specials == 1] = -1
+    room = len(ids) - dropped - int((owner == -1).sum())
+    counts = int((owner == 0).sum()), int((owner == 1).sum())
+    keep = owner == -1
+    for text, length in enumerate(longest_first(*counts, room=room)):
+        keep[np.flatnonzero(owner == text)[:length]] = True
+    offsets = [span for span, kept in zip(encoded.offsets, keep, strict=True) if kept]
+    return Encoding(ids[keep], type_ids[keep], offsets, specials[keep], dropped)
+
+
+def longest_first(first: int, second: int, *, room: int) -> tuple[int, int]:
+    """Share ``room`` tokens between two texts, cutting the longer one first.
+
+    The same numbers as the ``longest_first`` of Hugging Face's tokenizers, which gives the odd
+    token to the longer text, and to the second one of two that are equally long.
+    """
+    if first + second <= room:
+        return first, second
+    short, long = min(first, second), max(first, second)
+    if 2 * short > room:
+        short = room // 2
+    long = room - short
+    return (long, short) if first > second else (short, long)
