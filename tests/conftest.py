@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -38,21 +37,6 @@ def pytest_sessionstart() -> None:
             f"EDGEBERT_REQUIRE_BACKENDS names {sorted(missing)}, but their engine is not "
             f"installed. Install it: pip install 'edgebert[{','.join(sorted(missing))}]'"
         )
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(
-    item: pytest.Item, call: pytest.CallInfo[None]
-) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Turn a skip into a failure where the test's mark names an engine that is required."""
-    report = yield
-    marked = {mark.name for mark in item.iter_markers()} & required_backends()
-    params = getattr(getattr(item, "callspec", None), "params", {}).values()
-    marked |= {value for value in params if isinstance(value, str)} & required_backends()
-    if report.skipped and marked and not hasattr(report, "wasxfail"):
-        report.outcome = "failed"
-        report.longrepr = f"skipped, though {sorted(marked)} is required: {call.excinfo}"
-    return report
 
 
 def _installed() -> list[str]:

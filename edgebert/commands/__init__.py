@@ -1,0 +1,18 @@
+"""The commands of ``edgebert``, one module each, imported when it is called.
+
+A command module has ``add_arguments(parser)`` and ``run(args) -> int``, the exit code. It prints
+its result to stdout and nothing else.
+"""
+
+from __future__ import annotations
+
+# name (also the module's) -> what `edgebert --help` says of it
+COMMANDS: dict[str, str] = {
+    "info": "say what a bundle holds and what would run here",
+    "verify": "check a bundle's hashes and reproduce its golden outputs on this machine",
+    "classify": "label texts",
+    "encode": "turn texts into vectors",
+    "bench": "time every artifact of a bundle on this machine",
+    "backends": "list the engines and whether they are installed",
+    "slim": "copy only what one device needs of a bundle",
+}

@@ -1,0 +1,71 @@
+"""Arguments that several commands share."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import edgebert
+from edgebert.manifest import ON_LONG, PRECISIONS
+
+SELF_TESTS = ("first-load", "always", "off")
+
+
+def add_bundle(parser: argparse.ArgumentParser) -> None:
+    """Declare ``BUNDLE`` and ``--json``."""
+    parser.add_argument("bundle", type=Path, metavar="BUNDLE", help="Directory of the bundle")
+    add_json(parser)
+
+
+def add_json(parser: argparse.ArgumentParser) -> None:
+    """Declare ``--json``."""
+    parser.add_argument("--json", action="store_true", help="Print the result as JSON")
+
+
+def add_runtime(parser: argparse.ArgumentParser) -> None:
+    """Declare what `open_runtime` reads."""
+    parser.add_argument("--backend", default="auto", help="Engine to run on (default: auto)")
+    parser.add_argument(
+        "--precision", choices=("auto", *PRECISIONS), default="auto", help="(default: auto)"
+    )
+    add_threads(parser)
+    parser.add_argument("--max-length", type=positive, help="Tokens; at most the bundle's own")
+    parser.add_argument(
+        "--self-test", choices=SELF_TESTS, default="first-load", help="(default: first-load)"
+    )
+    parser.add_argument(
+        "--fallback", action="store_true", help="Go on with another artifact when one fails"
+    )
+
+
+def add_threads(parser: argparse.ArgumentParser) -> None:
+    """Declare ``--threads``."""
+    parser.add_argument(
+        "--threads", type=positive, help="CPU threads (default: affinity and cgroup quota)"
+    )
+
+
+def add_on_long(parser: argparse.ArgumentParser) -> None:
+    """Declare ``--on-long``."""
+    parser.add_argument("--on-long", choices=ON_LONG, help="What becomes of a text too long")
+
+
+def open_runtime(args: argparse.Namespace) -> edgebert.Runtime:
+    """Load the bundle as the arguments of `add_runtime` say."""
+    return edgebert.Runtime(
+        args.bundle,
+        backend=args.backend,
+        precision=args.precision,
+        threads=args.threads,
+        max_length=args.max_length,
+        self_test=args.self_test,
+        fallback=args.fallback,
+    )
+
+
+def positive(text: str) -> int:
+    """Parse a whole number from 1, for argparse."""
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"must be 1 or more, got {value}")
+    return value

@@ -1,0 +1,64 @@
+"""``edgebert backends``: the engines, whether they are installed, and this machine."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from importlib.metadata import PackageNotFoundError, packages_distributions, version
+from typing import Any
+
+from edgebert.commands.arguments import add_json
+from edgebert.commands.table import format_table
+from edgebert.cpu import machine
+from runtimes import BACKENDS, BackendSpec
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    add_json(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print one row a backend; no engine is imported."""
+    rows = [_describe(name, spec) for name, spec in BACKENDS.items()]
+    here = machine()
+    if args.json:
+        print(json.dumps({"backends": rows, "machine": here}, ensure_ascii=False, indent=2))
+        return 0
+    header = ("backend", "installed", "engine", "install with")
+    table = [
+        (
+            row["backend"],
+            "yes" if row["installed"] else "no",
+            row["engine"] or "-",
+            f"pip install 'edgebert[{row['extra']}]'",
+        )
+        for row in rows
+    ]
+    print(format_table(header, table))
+    print()
+    print(f"{here['cpu']} ({' '.join(here['features']) or 'no vector extension known to us'})")
+    print(f"{here['threads']} threads, {here['memory_gb']:.1f} GB, {here['os']}, {here['python']}")
+    return 0
+
+
+def _describe(name: str, spec: BackendSpec) -> dict[str, Any]:
+    installed = spec.installed()
+    return {
+        "backend": name,
+        "installed": installed,
+        "engine": _engine(spec) if installed else None,
+        "extra": spec.extra,
+    }
+
+
+def _engine(spec: BackendSpec) -> str:
+    """Name the first installed package of the engine with its version, from its metadata."""
+    known = packages_distributions()
+    for module in spec.requires:
+        for distribution in known.get(module, ()):
+            try:
+                return f"{distribution} {version(distribution)}"
+            except PackageNotFoundError:
+                continue
+    return spec.requires[0]  # put there without metadata, as in an app frozen into one file

@@ -1,0 +1,95 @@
+"""``edgebert info``: what a bundle holds and what would run here; no engine is started."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import Any
+
+from edgebert.bundle import Bundle
+from edgebert.commands.arguments import add_bundle
+from edgebert.commands.table import format_table, megabytes
+from edgebert.errors import BackendUnavailableError
+from edgebert.manifest import Artifact
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    add_bundle(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print what the manifest says."""
+    facts = describe(Bundle(args.bundle))
+    if args.json:
+        print(json.dumps(facts, ensure_ascii=False, indent=2))
+        return 0
+    artifacts = facts.pop("artifacts")
+    width = max(map(len, facts)) + 2
+    for name, value in facts.items():
+        print(f"{name:{width}}{_shown(value)}")
+    print()
+    header = ("backend", "precision", "size", "batch invariant", "recipe", "path")
+    rows = [
+        (
+            item["backend"],
+            item["precision"],
+            megabytes(item["size_bytes"]),
+            "yes" if item["batch_invariant"] else "no",
+            item["recipe"].get("quantization") or "-",
+            item["path"],
+        )
+        for item in artifacts
+    ]
+    print(format_table(header, rows))
+    return 0
+
+
+def describe(bundle: Bundle) -> dict[str, Any]:
+    """Collect a bundle's facts, as JSON can hold them."""
+    manifest = bundle.manifest
+    try:
+        chosen, why = bundle.choose("auto", "auto")
+        runs_here = f"{chosen.files[0].path}: {why}"
+    except BackendUnavailableError as error:
+        runs_here = f"nothing: {error}"
+    return {
+        "task": manifest.task,
+        "problem_type": manifest.problem_type,
+        "pairs": manifest.pairs,
+        "labels": list(manifest.labels),
+        "max_length": manifest.max_length,
+        "on_long": manifest.on_long,
+        "hidden_size": manifest.hidden_size,
+        "pooling": manifest.pooling,
+        "normalize": manifest.normalize,
+        "prompts": dict(manifest.prompts),
+        "format_version": manifest.format_version,
+        "steps": [str(entry.get("step", "?")) for entry in manifest.lineage],
+        "runs_here": runs_here,
+        "artifacts": [_artifact(artifact) for artifact in manifest.artifacts],
+    }
+
+
+def _artifact(artifact: Artifact) -> dict[str, Any]:
+    return {
+        "backend": artifact.backend,
+        "precision": artifact.precision,
+        "path": artifact.files[0].path,
+        "files": [file.path for file in artifact.files],
+        "size_bytes": artifact.size_bytes,
+        "recipe": artifact.recipe,
+        "gated_on": artifact.gated_on,
+        "min_engine": artifact.min_engine,
+        "batch_invariant": artifact.batch_invariant,
+    }
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list):
+        return ", ".join(map(str, value)) or "-"
+    if isinstance(value, dict):
+        return ", ".join(f"{name}: {text!r}" for name, text in value.items()) or "-"
+    return "-" if value is None else str(value)

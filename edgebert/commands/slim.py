@@ -1,0 +1,105 @@
+"""``edgebert slim``: a copy of a bundle with the files that one device needs."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import edgebert
+from edgebert.bundle import Bundle
+from edgebert.commands.arguments import add_bundle
+from edgebert.commands.table import megabytes
+from edgebert.errors import InputError
+from edgebert.files import whole_directory
+from edgebert.manifest import PRECISIONS, Artifact, FileRecord, Manifest
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    add_bundle(parser)
+    parser.add_argument("output", type=Path, metavar="OUT", help="Directory that is made")
+    parser.add_argument("--backend", help="Keep this engine's artifacts (default: all)")
+    parser.add_argument("--precision", choices=PRECISIONS, help="Keep this one (default: all)")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Copy, and print where to and how large."""
+    kept = slim(args.bundle, args.output, backend=args.backend, precision=args.precision)
+    before, after = _size_bytes(args.bundle), _size_bytes(args.output)
+    if args.json:
+        facts = {
+            "output": str(args.output),
+            "size_bytes": after,
+            "bundle_size_bytes": before,
+            "artifacts": [artifact.files[0].path for artifact in kept.artifacts],
+        }
+        print(json.dumps(facts, ensure_ascii=False, indent=2))
+    else:
+        print(f"{args.output}: {megabytes(after)} of {megabytes(before)}")
+    return 0
+
+
+def slim(
+    source: Path, output: Path, *, backend: str | None = None, precision: str | None = None
+) -> Manifest:
+    """Copy the artifacts asked for, and the files that each of them needs, into a new bundle.
+
+    What only a toolchain or a reader needs stays behind: ``model.safetensors``, the report, the
+    model card. Every file is checked against its hash before it is copied.
+
+    Args:
+        source: Directory of the bundle.
+        output: Directory to make; it may not exist yet.
+        backend: Whose artifacts to keep; None keeps those of every engine.
+        precision: Which of them to keep; None keeps all.
+
+    Returns:
+        The new bundle's manifest.
+
+    Raises:
+        InputError: ``output`` exists, or no artifact is left.
+        DamagedBundleError: A file is missing or changed.
+    """
+    if output.exists():
+        raise InputError(f"{output} exists; give the path of a directory that doesn't.")
+    bundle = Bundle(source)
+    manifest = bundle.manifest
+    kept = tuple(
+        artifact
+        for artifact in manifest.artifacts
+        if backend in (None, artifact.backend) and precision in (None, artifact.precision)
+    )
+    if not kept:
+        there = ", ".join(f"{a.backend}/{a.precision}" for a in manifest.artifacts)
+        raise InputError(
+            f"{source} has no artifact {backend or 'any'}/{precision or 'any'}; it has: {there}."
+        )
+    for artifact in kept:
+        bundle.check_files(artifact)
+    slimmed = replace(manifest, artifacts=kept, lineage=(*manifest.lineage, _step(kept)))
+    with whole_directory(output) as building:
+        for file in _files(slimmed):
+            target = building / file.path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(source / file.path, target)
+        slimmed.save(building)
+    return slimmed
+
+
+def _files(manifest: Manifest) -> set[FileRecord]:
+    return {*manifest.files, *(file for item in manifest.artifacts for file in item.files)}
+
+
+def _step(kept: tuple[Artifact, ...]) -> dict[str, object]:
+    return {
+        "step": "slim",
+        "config": {"artifacts": [artifact.files[0].path for artifact in kept]},
+        "versions": {"edgebert": edgebert.__version__},
+    }
+
+
+def _size_bytes(bundle: Path) -> int:
+    return sum(file.stat().st_size for file in bundle.rglob("*") if file.is_file())
