@@ -1,0 +1,225 @@
+"""What a loss sees of a model: logits, hidden states, and queries, keys and values by hooks.
+
+Attention scores are products of the captured queries and keys, so the model keeps its fast fused
+attention: no eager attention, no ``output_attentions``.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from edgebert.errors import InputError, ModelError
+
+Pooling = Literal["mean", "cls", "max"]
+MODEL_INPUTS = ("input_ids", "attention_mask", "token_type_ids")
+
+# Names of the three projections within a self-attention module.
+PROJECTIONS = (
+    ("query", "key", "value"),  # BERT, RoBERTa, ELECTRA, ALBERT, MobileBERT
+    ("q_lin", "k_lin", "v_lin"),  # DistilBERT
+    ("query_proj", "key_proj", "value_proj"),  # DeBERTa-v2
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wanted:
+    """What to take from a forward pass. Equal values are equal keys.
+
+    Attributes:
+        hidden_states: 0 for the embedding output, then 1-based layers.
+        relations: 1-based layers whose queries, keys and values to take.
+        logits: Whether the head runs at all; without it only the encoder does.
+        pooled: How to pool the last hidden state into one vector a text; None for no vector.
+    """
+
+    hidden_states: tuple[int, ...] = ()
+    relations: tuple[int, ...] = ()
+    logits: bool = True
+    pooled: Pooling | None = None
+
+    @property
+    def tokens(self) -> bool:
+        """Whether anything of each token is wanted beside the logits."""
+        return bool(self.hidden_states or self.relations)
+
+
+@dataclass
+class Features:
+    """What was wanted of one batch, padded like the batch.
+
+    Attributes:
+        logits: ``[B, C]`` or, for fill-mask, ``[B, S, C]``; None when not wanted or without a head.
+        hidden: ``[B, S, H]`` by layer, 0 the embedding output.
+        query: ``[B, S, A * d]`` by 1-based layer.
+        key: As ``query``.
+        value: As ``query``.
+        num_heads: ``A``; 0 when no relations were wanted.
+        pooled: ``[B, H]``; None when not wanted.
+    """
+
+    logits: Tensor | None = None
+    hidden: dict[int, Tensor] = field(default_factory=dict)
+    query: dict[int, Tensor] = field(default_factory=dict)
+    key: dict[int, Tensor] = field(default_factory=dict)
+    value: dict[int, Tensor] = field(default_factory=dict)
+    num_heads: int = 0
+    pooled: Tensor | None = None
+
+
+def forward_features(model: nn.Module, batch: Mapping[str, Tensor], wanted: Wanted) -> Features:
+    """Run a transformers encoder on a batch and keep what is wanted.
+
+    Gradients, dropout and autocast are the caller's matter: nothing is switched here.
+
+    Args:
+        model: With or without a head.
+        batch: ``input_ids``, ``attention_mask``, ``token_type_ids``, int64 ``[B, S]``; a model is
+            given those it takes, other entries are left alone.
+        wanted: Layers that the model has.
+
+    Raises:
+        InputError: A wanted layer doesn't exist.
+        ModelError: Logits are wanted of a model without a head, or relations of an encoder whose
+            attention isn't known.
+    """
+    require_layers(model, wanted)
+    runs: Any = model if wanted.logits else getattr(model, "base_model", model)
+    need_hidden = bool(wanted.hidden_states) or wanted.pooled is not None
+    with captured_projections(model, wanted.relations) as layers:
+        output = runs(
+            **model_inputs(runs, batch), output_hidden_states=need_hidden, return_dict=True
+        )
+    logits = getattr(output, "logits", None) if wanted.logits else None
+    if wanted.logits and logits is None:
+        raise ModelError(
+            f"{type(model).__name__} has no head, so it gives no logits; use a model with a head "
+            "for the task, or a method without soft targets."
+        )
+    features = Features(logits=logits)
+    if need_hidden:
+        features.hidden = {i: output.hidden_states[i] for i in wanted.hidden_states}
+    if wanted.pooled is not None:
+        features.pooled = pool(output.hidden_states[-1], batch["attention_mask"], wanted.pooled)
+    if wanted.relations:
+        features.num_heads = int(_config(model).num_attention_heads)
+        _take_relations(features, layers, wanted.relations)
+    return features
+
+
+def model_inputs(model: nn.Module, batch: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Choose the entries of a batch that a model takes.
+
+    ``token_type_ids`` go only to a model with more than one token type: RoBERTa names the argument
+    but has a single row in its table.
+    """
+    taken = inspect.signature(model.forward).parameters
+    names = [name for name in MODEL_INPUTS if name in taken and name in batch]
+    if int(getattr(_config(model), "type_vocab_size", 0) or 0) < 2:
+        names = [name for name in names if name != "token_type_ids"]
+    return {name: batch[name] for name in names}
+
+
+def require_layers(model: nn.Module, wanted: Wanted) -> None:
+    """Raise an `InputError` when a wanted layer is not one of the model's."""
+    count = int(_config(model).num_hidden_layers)
+    bad = [i for i in wanted.hidden_states if not 0 <= i <= count]
+    bad += [i for i in wanted.relations if not 1 <= i <= count]
+    if bad:
+        raise InputError(
+            f"{type(model).__name__} has layers 1 to {count} (0 is the embedding output), "
+            f"not {sorted(set(bad))}."
+        )
+
+
+def _config(model: nn.Module) -> Any:  # transformers' configurations have no common typed fields
+    return model.config
+
+
+def pool(hidden: Tensor, attention_mask: Tensor, how: Pooling) -> Tensor:
+    """Turn token vectors ``[B, S, H]`` into one vector a text ``[B, H]``; padding never counts.
+
+    Raises:
+        InputError: No pooling has that name.
+    """
+    if how == "cls":
+        return hidden[:, 0]
+    mask = attention_mask[:, :, None]  # [B, S, 1]
+    if how == "mean":
+        vectors = hidden.float()
+        return (vectors * mask).sum(dim=1) / mask.sum(dim=1)
+    if how == "max":
+        return hidden.masked_fill(mask == 0, torch.finfo(hidden.dtype).min).amax(dim=1)
+    raise InputError(f"Unknown pooling {how!r}; use mean, cls or max.")
+
+
+def attention_modules(model: nn.Module) -> list[tuple[nn.Module, tuple[str, str, str]]]:
+    """Find the self-attention modules in their order, each with the names of its projections.
+
+    A module that is shared by several layers (ALBERT) is there once.
+
+    Raises:
+        ModelError: None is found.
+    """
+    found = []
+    for module in model.modules():
+        children = dict(module.named_children())
+        for names in PROJECTIONS:
+            if all(isinstance(children.get(name), nn.Linear) for name in names):
+                found.append((module, names))
+    if not found:
+        raise ModelError(
+            f"The attention of {type(model).__name__} isn't known. Use a BERT, RoBERTa, ELECTRA, "
+            "ALBERT, DistilBERT, DeBERTa-v2 or MobileBERT, or the method 'logits'."
+        )
+    return found
+
+
+@contextmanager
+def captured_projections(
+    model: nn.Module, layers: tuple[int, ...]
+) -> Iterator[list[dict[str, Tensor]]]:
+    """Collect ``query``, ``key`` and ``value`` of each layer that runs within the context.
+
+    One entry per run of an attention module, in running order: so a shared module counts once for
+    each layer. Only the first output of a projection counts within a layer, as DeBERTa sends its
+    relative positions through the same one. Without ``layers`` nothing is hooked.
+    """
+    runs: list[dict[str, Tensor]] = []
+    handles = []
+
+    def start_layer(_module: nn.Module, _args: Any) -> None:
+        runs.append({})
+
+    def keep(kind: str) -> Any:
+        def hook(_module: nn.Module, _args: Any, output: Tensor) -> None:
+            if len(runs) in layers:
+                runs[-1].setdefault(kind, output)
+
+        return hook
+
+    try:
+        for module, names in attention_modules(model) if layers else ():
+            handles.append(module.register_forward_pre_hook(start_layer))
+            for kind, name in zip(("query", "key", "value"), names, strict=True):
+                projection: nn.Module = getattr(module, name)
+                handles.append(projection.register_forward_hook(keep(kind)))
+        yield runs
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def _take_relations(
+    features: Features, runs: list[dict[str, Tensor]], layers: tuple[int, ...]
+) -> None:
+    for layer in layers:
+        features.query[layer] = runs[layer - 1]["query"]
+        features.key[layer] = runs[layer - 1]["key"]
+        features.value[layer] = runs[layer - 1]["value"]
