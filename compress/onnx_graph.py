@@ -1,0 +1,234 @@
+"""From a torch model to one ONNX file, each weight in it once.
+
+The legacy exporter with eager attention makes the graph that fuses and quantizes best, and the only
+one that is right for all families we export; the newer exporter takes 4 to 10 times as long.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import inspect
+import io
+import logging
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import onnx
+import torch
+from onnx import ModelProto, TensorProto, helper, numpy_helper
+from torch import Tensor, nn
+from torch.jit._trace import TracerWarning
+
+from edgebert.errors import GateError, ModelError
+
+logger = logging.getLogger(__name__)
+
+OPSET = 17  # the first with LayerNormalization as one node
+MIN_ENGINE = "onnxruntime 1.12"  # the first that knows opset 17
+INPUTS = ("input_ids", "attention_mask", "token_type_ids")
+MAX_FILE_BYTES = 2**31 - 2**20  # protobuf's limit on one message, less room for the nodes
+MAX_GROWTH = 1.1  # of the file over the bytes of the parameters
+_NODE_BYTES = 1024  # what a node's names and attributes take at most; it counts in tiny models only
+
+
+@dataclass(frozen=True)
+class ExportedGraph:
+    """An ONNX file as written.
+
+    Attributes:
+        path: Of the file.
+        inputs: Names of the inputs, int64 ``[batch, seq]`` each.
+        output: ``logits`` or ``last_hidden_state``.
+        size_bytes: Of the file.
+        parameter_bytes: Of the model's parameters in FP32, shared ones counted once.
+    """
+
+    path: Path
+    inputs: tuple[str, ...]
+    output: str
+    size_bytes: int
+    parameter_bytes: int
+
+
+def export_onnx(model: nn.Module, path: Path, *, task: str) -> ExportedGraph:
+    """Write a model as ONNX, FP32, with any batch and length, shared weights stored once.
+
+    Args:
+        model: A `transformers` model with the head of its task; it is left as it was.
+        path: Of the file; its folder exists.
+        task: ``feature-extraction`` gives ``last_hidden_state``, the others ``logits``.
+
+    Raises:
+        ModelError: The weights don't fit into one file of less than 2 GB.
+        GateError: The file is larger than the parameters: a shared weight was copied.
+    """
+    parameter_bytes = 4 * sum(parameter.numel() for parameter in model.parameters())
+    if parameter_bytes > MAX_FILE_BYTES:
+        raise ModelError(
+            f"The model has {parameter_bytes / 1e9:.1f} GB of weights; one ONNX file holds up to "
+            f"{MAX_FILE_BYTES / 1e9:.1f} GB. Export a smaller student."
+        )
+    inputs, output = model_inputs(model), output_name(task)
+    graph = _trace(model, inputs, output, per_token=task != "text-classification")
+    fold_identities(graph)
+    share_initializers(graph)
+    path.write_bytes(graph.SerializeToString())
+    exported = ExportedGraph(path, inputs, output, path.stat().st_size, parameter_bytes)
+    limit = MAX_GROWTH * parameter_bytes + _NODE_BYTES * len(graph.graph.node)
+    if exported.size_bytes > limit:
+        raise GateError(
+            f"{path.name} has {exported.size_bytes} bytes, more than {MAX_GROWTH} times the "
+            f"{parameter_bytes} bytes of the parameters: the exporter copied shared weights."
+        )
+    return exported
+
+
+def model_inputs(model: nn.Module) -> tuple[str, ...]:
+    """Name the inputs that a model has, out of `INPUTS`.
+
+    A model with one segment only (RoBERTa) accepts ``token_type_ids`` but has no use for them.
+    """
+    accepted = inspect.signature(model.forward).parameters
+    segments: int = getattr(model.config, "type_vocab_size", 0)
+    return tuple(
+        name for name in INPUTS if name in accepted and (name != "token_type_ids" or segments > 1)
+    )
+
+
+def output_name(task: str) -> str:
+    """Name the output that a task's graph has."""
+    return "last_hidden_state" if task == "feature-extraction" else "logits"
+
+
+class _Wrapper(nn.Module):
+    """Takes its inputs by position, as the exporter gives them, and returns one tensor."""
+
+    def __init__(self, model: nn.Module, inputs: tuple[str, ...], output: str) -> None:
+        super().__init__()
+        self.model = model
+        self.names = inputs
+        self.output = output
+
+    def forward(self, *tensors: Tensor) -> Tensor:
+        outputs = self.model(**dict(zip(self.names, tensors, strict=True)))
+        result: Tensor = outputs[self.output]
+        return result
+
+
+def _trace(
+    model: nn.Module, inputs: tuple[str, ...], output: str, *, per_token: bool
+) -> ModelProto:
+    plain = copy.deepcopy(model).to(device="cpu", dtype=torch.float32)
+    set_attention: Any = getattr(plain, "set_attn_implementation", None)
+    if set_attention is not None:  # every transformers model has it
+        set_attention("eager")
+    # The wrapper too has to be in eval: the exporter restores the mode of what it was given, and
+    # would leave dropout on in the model inside.
+    wrapper = _Wrapper(plain, inputs, output).eval()
+    example = tuple(torch.ones(2, 8, dtype=torch.long) for _ in inputs)
+    token_axes = {0: "batch", 1: "seq"}
+    axes = dict.fromkeys(inputs, token_axes)
+    axes[output] = token_axes if per_token else {0: "batch"}
+    stream: Any = io.BytesIO()  # the annotation of export() forgets that it takes streams
+    with torch.no_grad(), _quiet_exporter():
+        torch.onnx.export(
+            wrapper,
+            example,
+            stream,
+            dynamo=False,
+            opset_version=OPSET,
+            input_names=list(inputs),
+            output_names=[output],
+            dynamic_axes=axes,
+        )
+    return onnx.load_model_from_string(stream.getvalue())
+
+
+@contextmanager
+def _quiet_exporter() -> Iterator[None]:
+    """Drop the exporter's notes on itself: each is known, and parity is measured afterwards."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", category=DeprecationWarning)
+        warnings.filterwarnings("ignore", category=TracerWarning)
+        for message in ("Exporting aten::index", "Constant folding", "To copy construct"):
+            warnings.filterwarnings("ignore", message=message, category=UserWarning)
+        yield
+
+
+def fold_identities(model: ModelProto) -> None:
+    """Take out Identity nodes, so that weights shared between layers are seen as such.
+
+    Quantizers skip a weight behind an Identity: of ALBERT's 37 matrices they converted 7.
+    """
+    graph = model.graph
+    outputs = {value.name for value in graph.output}
+    source: dict[str, str] = {}
+    kept = []
+    for node in graph.node:
+        if node.op_type == "Identity" and node.output[0] not in outputs:
+            source[node.output[0]] = source.get(node.input[0], node.input[0])
+        else:
+            kept.append(node)
+    for node in kept:
+        for index, name in enumerate(node.input):
+            node.input[index] = source.get(name, name)
+    replace_nodes(graph, kept)
+
+
+def share_initializers(model: ModelProto) -> None:
+    """Keep one copy of equal weights, and of a weight and its transpose.
+
+    The exporter folds the transpose of a tied output layer into a second table; a Transpose node in
+    its place costs nothing, as the engine folds it again when it loads.
+    """
+    graph = model.graph
+    seen: dict[str, str] = {}
+    renamed: dict[str, str] = {}
+    kept, transposes = [], []
+    for tensor in graph.initializer:
+        key = _content(tensor)
+        same = seen.setdefault(key, tensor.name)
+        if same != tensor.name:
+            renamed[tensor.name] = same
+            continue
+        mirrored = seen.get(_content(tensor, transpose=True)) if len(tensor.dims) == 2 else None
+        if mirrored is not None and mirrored != tensor.name:
+            transposes.append(transpose_node(mirrored, tensor.name))
+            continue
+        kept.append(tensor)
+    for node in graph.node:
+        for index, name in enumerate(node.input):
+            node.input[index] = renamed.get(name, name)
+    replace_nodes(graph, [*transposes, *graph.node])
+    replace_initializers(graph, kept)
+
+
+def transpose_node(source: str, output: str) -> onnx.NodeProto:
+    """Make the node that turns a matrix into its transpose."""
+    return helper.make_node("Transpose", [source], [output], name=f"{output}/T", perm=[1, 0])
+
+
+def replace_nodes(graph: onnx.GraphProto, nodes: list[onnx.NodeProto]) -> None:
+    """Put ``nodes`` in the place of the graph's."""
+    copies = [copy.deepcopy(node) for node in nodes]
+    graph.ClearField("node")
+    graph.node.extend(copies)
+
+
+def replace_initializers(graph: onnx.GraphProto, tensors: list[TensorProto]) -> None:
+    """Put ``tensors`` in the place of the graph's initializers."""
+    copies = [copy.deepcopy(tensor) for tensor in tensors]
+    graph.ClearField("initializer")
+    graph.initializer.extend(copies)
+
+
+def _content(tensor: TensorProto, *, transpose: bool = False) -> str:
+    values = numpy_helper.to_array(tensor)
+    values = values.T if transpose else values
+    digest = hashlib.sha256(values.tobytes()).hexdigest()  # tobytes is row-major whatever the order
+    return f"{tensor.data_type}:{values.shape}:{digest}"
