@@ -1,0 +1,74 @@
+"""What the loop needs of an optimizer: AdamW, the rate of a step, bf16, random numbers."""
+
+from __future__ import annotations
+
+import math
+import random
+
+import numpy as np
+import torch
+from torch import nn
+
+from compress.settings import Scheduler
+from edgebert.errors import InputError
+
+
+def build_optimizer(module: nn.Module, *, weight_decay: float) -> torch.optim.AdamW:
+    """Make a fused AdamW (Loshchilov and Hutter, 2019) over all parameters with a gradient.
+
+    Biases and the weights of LayerNorms, all parameters of one dimension, are not decayed.
+
+    Raises:
+        InputError: Nothing in ``module`` is trainable.
+    """
+    trainable = [p for p in module.parameters() if p.requires_grad]
+    if not trainable:
+        raise InputError("No parameter is trainable; set requires_grad on those to train.")
+    groups = [
+        {"params": [p for p in trainable if p.ndim > 1], "weight_decay": weight_decay},
+        {"params": [p for p in trainable if p.ndim <= 1], "weight_decay": 0.0},
+    ]
+    return torch.optim.AdamW([group for group in groups if group["params"]], fused=True)
+
+
+def learning_rate(
+    step: int, total: int, *, peak: float, warmup_ratio: float, scheduler: Scheduler
+) -> float:
+    """Give the rate of a step: up in a line from peak/warmup, then down to almost 0.
+
+    Args:
+        step: From 0.
+        total: Steps in all.
+        peak: Reached with the last step of the warm-up.
+        warmup_ratio: Part of the steps in which the rate rises, rounded up.
+        scheduler: ``linear``, ``cosine`` (half a wave) or ``constant``.
+    """
+    warmup = math.ceil(total * warmup_ratio)
+    if step < warmup:
+        return peak * (step + 1) / warmup
+    done = (step - warmup) / max(1, total - warmup)  # 0 to below 1
+    if scheduler == "linear":
+        return peak * (1 - done)
+    return peak * (1 + math.cos(math.pi * done)) / 2 if scheduler == "cosine" else peak
+
+
+def native_bf16(device: torch.device) -> bool:
+    """Whether the device multiplies bfloat16 matrices in hardware; emulated it is slower."""
+    if device.type == "cuda":
+        return bool(torch.cuda.is_bf16_supported(including_emulation=False))
+    if device.type != "cpu":
+        return False
+    able = torch.cpu.get_capabilities()
+    return any(able.get(name) for name in ("avx512_bf16", "amx_bf16", "bf16"))
+
+
+def seed_step(seed: int, step: int) -> None:
+    """Seed the global generators of torch, numpy and Python for one step.
+
+    A step's dropout is then a function of the two numbers alone: what ran before, a measurement or
+    an earlier process, has no say.
+    """
+    state = int(np.random.SeedSequence((seed, step)).generate_state(1, np.uint64)[0])
+    torch.manual_seed(state)
+    np.random.seed(state % 2**32)
+    random.seed(state)
