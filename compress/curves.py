@@ -22,8 +22,7 @@ def phase_record(
 ) -> PhaseRecord:
     """Make a phase's record from what the loop noted.
 
-    Neighbouring steps are averaged, so that a thinned curve keeps the level of the noise away
-    and doesn't depend on which steps happen to be kept.
+    Neighbouring steps are averaged: a thinned curve must not depend on which steps are kept.
 
     Args:
         name: Of the phase.
@@ -34,21 +33,14 @@ def phase_record(
         best_step: Whose weights were kept.
         note: One sentence for the reader.
     """
-    names = [key for key in dict.fromkeys(k for row in history for k in row) if _is_term(key)]
+    names = [key for key in (history[0] if history else ()) if key not in _NO_TERMS]
     size = max(1, -(-len(history) // MAX_POINTS))  # steps a point, rounded up
     groups = [history[start : start + size] for start in range(0, len(history), size)]
     return PhaseRecord(
         name=name,
         steps=tuple(int(group[-1]["step"]) for group in groups),
-        terms={
-            key: tuple(fmean(row.get(key, 0.0) for row in group) for group in groups)
-            for key in names
-        },
+        terms={key: tuple(fmean(row[key] for row in group) for group in groups) for key in names},
         scores=tuple((int(row["step"]), float(row[metric])) for row in evals if metric in row),
         best_step=best_step,
         note=note,
     )
-
-
-def _is_term(key: str) -> bool:
-    return key not in _NO_TERMS

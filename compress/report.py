@@ -16,7 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from compress.options import option, parse_config
+from compress.report_html import render_html
 from compress.report_reading import read_record
+from compress.report_records import SPEED_KEY
 from compress.report_records import ArtifactRow as ArtifactRow
 from compress.report_records import ClassRecord as ClassRecord
 from compress.report_records import GateRecord as GateRecord
@@ -26,6 +28,7 @@ from compress.report_records import PhaseRecord as PhaseRecord
 from compress.report_records import SplitRecord as SplitRecord
 from compress.report_records import StudentRecord as StudentRecord
 from compress.report_records import TeacherRecord as TeacherRecord
+from compress.table import format_table
 from edgebert.errors import BundleError, InputError
 from edgebert.files import write_json, write_text
 from edgebert.shell import EXIT_DONE, configure_logging, run_command
@@ -35,7 +38,6 @@ logger = logging.getLogger(__name__)
 REPORT_NAME = "report.json"
 PAGE_NAME = "report.html"
 REPORT_VERSION = 1
-SPEED_KEY = "b1_s32"  # one text of 32 tokens: what `speedup_vs_teacher` compares
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -173,8 +175,6 @@ def write_report(report: Report, directory: Path) -> None:
 
 def write_page(report: Report, directory: Path) -> None:
     """Write ``report.html`` alone."""
-    from compress.report_html import render_html
-
     write_text(directory / PAGE_NAME, render_html(report))
 
 
@@ -195,8 +195,6 @@ def render_report(config: ReportConfig) -> Report:
 
 def main(argv: Sequence[str]) -> int:
     """Run ``python -m compress.report BUNDLE``."""
-    from compress.table import format_table
-
     configure_logging()
     words = ["--model", *argv] if argv and not argv[0].startswith("-") else argv
     config = parse_config(ReportConfig, words, prog="python -m compress.report")
