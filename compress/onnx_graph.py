@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
-import inspect
 import io
-import logging
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,13 +22,11 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper
 from torch import Tensor, nn
 from torch.jit._trace import TracerWarning
 
+from compress.capture import MODEL_INPUTS, model_inputs
 from edgebert.errors import GateError, ModelError
-
-logger = logging.getLogger(__name__)
 
 OPSET = 17  # the first with LayerNormalization as one node
 MIN_ENGINE = "onnxruntime 1.12"  # the first that knows opset 17
-INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 MAX_FILE_BYTES = 2**31 - 2**20  # protobuf's limit on one message, less room for the nodes
 MAX_GROWTH = 1.1  # of the file over the bytes of the parameters
 _NODE_BYTES = 1024  # what a node's names and attributes take at most; it counts in tiny models only
@@ -73,12 +69,14 @@ def export_onnx(model: nn.Module, path: Path, *, task: str) -> ExportedGraph:
             f"The model has {parameter_bytes / 1e9:.1f} GB of weights; one ONNX file holds up to "
             f"{MAX_FILE_BYTES / 1e9:.1f} GB. Export a smaller student."
         )
-    inputs, output = model_inputs(model), output_name(task)
+    output = output_name(task)
+    example = dict.fromkeys(MODEL_INPUTS, torch.ones(2, 8, dtype=torch.long))
+    inputs = model_inputs(model, example)
     graph = _trace(model, inputs, output, per_token=task != "text-classification")
     fold_identities(graph)
     share_initializers(graph)
     path.write_bytes(graph.SerializeToString())
-    exported = ExportedGraph(path, inputs, output, path.stat().st_size, parameter_bytes)
+    exported = ExportedGraph(path, tuple(inputs), output, path.stat().st_size, parameter_bytes)
     limit = MAX_GROWTH * parameter_bytes + _NODE_BYTES * len(graph.graph.node)
     if exported.size_bytes > limit:
         raise GateError(
@@ -86,18 +84,6 @@ def export_onnx(model: nn.Module, path: Path, *, task: str) -> ExportedGraph:
             f"{parameter_bytes} bytes of the parameters: the exporter copied shared weights."
         )
     return exported
-
-
-def model_inputs(model: nn.Module) -> tuple[str, ...]:
-    """Name the inputs that a model has, out of `INPUTS`.
-
-    A model with one segment only (RoBERTa) accepts ``token_type_ids`` but has no use for them.
-    """
-    accepted = inspect.signature(model.forward).parameters
-    segments: int = getattr(model.config, "type_vocab_size", 0)
-    return tuple(
-        name for name in INPUTS if name in accepted and (name != "token_type_ids" or segments > 1)
-    )
 
 
 def output_name(task: str) -> str:
@@ -121,7 +107,7 @@ class _Wrapper(nn.Module):
 
 
 def _trace(
-    model: nn.Module, inputs: tuple[str, ...], output: str, *, per_token: bool
+    model: nn.Module, inputs: dict[str, Tensor], output: str, *, per_token: bool
 ) -> ModelProto:
     plain = copy.deepcopy(model).to(device="cpu", dtype=torch.float32)
     set_attention: Any = getattr(plain, "set_attn_implementation", None)
@@ -129,8 +115,7 @@ def _trace(
         set_attention("eager")
     # The wrapper too has to be in eval: the exporter restores the mode of what it was given, and
     # would leave dropout on in the model inside.
-    wrapper = _Wrapper(plain, inputs, output).eval()
-    example = tuple(torch.ones(2, 8, dtype=torch.long) for _ in inputs)
+    wrapper = _Wrapper(plain, tuple(inputs), output).eval()
     token_axes = {0: "batch", 1: "seq"}
     axes = dict.fromkeys(inputs, token_axes)
     axes[output] = token_axes if per_token else {0: "batch"}
@@ -138,7 +123,7 @@ def _trace(
     with torch.no_grad(), _quiet_exporter():
         torch.onnx.export(
             wrapper,
-            example,
+            tuple(inputs.values()),
             stream,
             dynamo=False,
             opset_version=OPSET,

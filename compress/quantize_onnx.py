@@ -6,7 +6,6 @@ counted, whatever the recipe, and a file that did not shrink is refused.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,8 +16,6 @@ from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
 from compress.onnx_graph import replace_initializers, replace_nodes
 from edgebert.errors import GateError, InputError
-
-logger = logging.getLogger(__name__)
 
 Convert = Callable[[ModelProto, Path, Collection[str]], None]
 
@@ -50,6 +47,7 @@ class Converted:
         gathers: Embedding look-ups that are INT8 now.
         gathers_total: All embedding look-ups.
         names: The nodes that are INT8 now.
+        missed: The nodes that should be INT8 and are not.
         size_bytes: Of the file.
     """
 
@@ -58,6 +56,7 @@ class Converted:
     gathers: int
     gathers_total: int
     names: tuple[str, ...]
+    missed: tuple[str, ...]
     size_bytes: int
 
 
@@ -115,6 +114,27 @@ def quantize_onnx(
         InputError: No such recipe, or ``exclude`` names a node that has no weight.
         GateError: Not every weight was converted, or the file is no smaller than ``source``.
     """
+    converted = convert_onnx(source, target, recipe=recipe, exclude=exclude)
+    reason = None
+    before = source.stat().st_size
+    expected = converted.matmuls_total + converted.gathers_total - len(set(exclude))
+    if converted.missed:
+        reason = (
+            f"converted {len(converted.names)} of {expected} weights; "
+            f"still in FP32: {', '.join(converted.missed[:5])}"
+        )
+    elif converted.size_bytes >= before:
+        reason = f"made a file of {converted.size_bytes} bytes out of one of {before}"
+    if reason is not None:
+        target.unlink()
+        raise GateError(f"INT8 recipe {recipe!r} {reason}. Try another recipe, or ship FP32 only.")
+    return converted
+
+
+def convert_onnx(
+    source: Path, target: Path, *, recipe: str, exclude: Collection[str] = ()
+) -> Converted:
+    """Do as `quantize_onnx` does, but refuse nothing: for measuring parts of a model."""
     chosen = get_recipe(recipe)
     model = prepare(source)
     nodes = weight_nodes(model)
@@ -124,42 +144,14 @@ def quantize_onnx(
     chosen.convert(model, target, exclude)
     still_float = set(weight_nodes(onnx.load(target)))
     names = tuple(name for name in nodes if name not in still_float)
-    converted = Converted(
+    return Converted(
         matmuls=sum(nodes[name].op_type == "MatMul" for name in names),
         matmuls_total=sum(node.op_type == "MatMul" for node in nodes.values()),
         gathers=sum(nodes[name].op_type == "Gather" for name in names),
         gathers_total=sum(node.op_type == "Gather" for node in nodes.values()),
         names=names,
+        missed=tuple(sorted(still_float - set(exclude))),
         size_bytes=target.stat().st_size,
-    )
-    _check(converted, source, target, recipe, expected=set(nodes) - set(exclude))
-    return converted
-
-
-def _check(
-    converted: Converted, source: Path, target: Path, recipe: str, *, expected: set[str]
-) -> None:
-    reason = None
-    missed = sorted(expected - set(converted.names))
-    before = source.stat().st_size
-    if missed:
-        reason = (
-            f"converted {len(converted.names)} of {len(expected)} weights; "
-            f"still in FP32: {', '.join(missed[:5])}"
-        )
-    elif converted.size_bytes >= before:
-        reason = f"made a file of {converted.size_bytes} bytes out of one of {before}"
-    if reason is not None:
-        target.unlink()
-        raise GateError(f"INT8 recipe {recipe!r} {reason}. Try another recipe, or ship FP32 only.")
-    logger.info(
-        "int8: %d of %d matrices and %d of %d tables converted, %.1f MB instead of %.1f MB",
-        converted.matmuls,
-        converted.matmuls_total,
-        converted.gathers,
-        converted.gathers_total,
-        converted.size_bytes / 1e6,
-        before / 1e6,
     )
 
 

@@ -1,0 +1,140 @@
+"""INT8 files: every weight is counted, none is missed in silence."""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+import pytest
+import torch
+import transformers
+from onnx import TensorProto
+
+from compress import quantize_onnx as module
+from compress.onnx_graph import export_onnx
+from compress.quantize_onnx import RECIPES, prepare, quantize_onnx, weight_nodes
+from edgebert.errors import GateError, InputError
+from tests.tiny import bert_config
+
+# Per layer: query, key, value, attention output, up, down. Then the pooler and the classifier.
+MATMULS, GATHERS = 2 * 6 + 2, 3
+
+
+@pytest.fixture(scope="module")
+def classifier(tmp_path_factory):
+    torch.manual_seed(0)
+    config = bert_config(hidden_size=64, intermediate_size=128)
+    path = tmp_path_factory.mktemp("fp32") / "model.onnx"
+    export_onnx(
+        transformers.BertForSequenceClassification(config), path, task="text-classification"
+    )
+    return path
+
+
+def logits(path, ids):
+    session = ort.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    ones, zeros = np.ones_like(ids), np.zeros_like(ids)
+    every = {"input_ids": ids, "attention_mask": ones, "token_type_ids": zeros}
+    return session.run(None, every)[0]
+
+
+def test_every_matrix_and_table_is_converted(classifier, tmp_path):
+    converted = quantize_onnx(classifier, tmp_path / "q.onnx")
+    assert (converted.matmuls, converted.matmuls_total) == (MATMULS, MATMULS)
+    assert (converted.gathers, converted.gathers_total) == (GATHERS, GATHERS)
+
+
+def test_no_large_float_weight_is_left_in_the_file(classifier, tmp_path):
+    quantize_onnx(classifier, tmp_path / "q.onnx")
+    left = [
+        tensor.name
+        for tensor in onnx.load(tmp_path / "q.onnx").graph.initializer
+        if tensor.data_type == TensorProto.FLOAT and len(tensor.dims) == 2
+    ]
+    assert left == []
+
+
+def test_preparing_for_int8_does_not_change_the_outputs(classifier, tmp_path):
+    onnx.save(prepare(classifier), tmp_path / "prepared.onnx")
+    ids = np.array([[2, 7, 9, 3]])
+    found = logits(tmp_path / "prepared.onnx", ids)
+    np.testing.assert_allclose(found, logits(classifier, ids), atol=1e-6)
+
+
+def test_excluded_nodes_keep_their_float_weights(classifier, tmp_path):
+    kept = [name for name in weight_nodes(prepare(classifier)) if "layer.1" in name]
+    converted = quantize_onnx(classifier, tmp_path / "q.onnx", exclude=kept)
+    assert len(kept) == 6
+    assert converted.matmuls == MATMULS - 6
+    assert set(weight_nodes(onnx.load(tmp_path / "q.onnx"))) == set(kept)
+
+
+def test_a_tied_table_is_found_as_a_gather_and_as_a_matmul(tmp_path):
+    model = transformers.BertForMaskedLM(bert_config(hidden_size=64, intermediate_size=128))
+    export_onnx(model, tmp_path / "m.onnx", task="fill-mask")
+    converted = quantize_onnx(tmp_path / "m.onnx", tmp_path / "q.onnx")
+    # the head's own transform and the decoder, in the place of pooler and classifier
+    assert (converted.matmuls, converted.gathers) == (MATMULS, GATHERS)
+
+
+def test_a_shared_layer_is_converted_everywhere(tmp_path):
+    config = transformers.AlbertConfig(
+        vocab_size=500,
+        embedding_size=32,
+        hidden_size=64,
+        num_hidden_layers=4,
+        num_attention_heads=4,
+        intermediate_size=256,
+    )
+    model = transformers.AlbertModel(config, add_pooling_layer=False)
+    export_onnx(model, tmp_path / "m.onnx", task="feature-extraction")
+    converted = quantize_onnx(tmp_path / "m.onnx", tmp_path / "q.onnx")
+    assert converted.matmuls == 4 * 6 + 1  # and the projection of the embeddings
+
+
+def with_recipe(monkeypatch, convert):
+    recipe = dataclasses.replace(RECIPES["dynamic"], convert=convert)
+    monkeypatch.setitem(module.RECIPES, "mine", recipe)
+
+
+def test_a_recipe_that_converts_nothing_is_refused(classifier, tmp_path, monkeypatch):
+    with_recipe(monkeypatch, lambda model, target, _: onnx.save(model, target))
+    with pytest.raises(GateError, match=f"converted 0 of {MATMULS + GATHERS} weights"):
+        quantize_onnx(classifier, tmp_path / "q.onnx", recipe="mine")
+    assert not (tmp_path / "q.onnx").exists()
+
+
+def test_a_file_that_grew_is_refused(classifier, tmp_path, monkeypatch):
+    def convert(model, target, exclude):
+        RECIPES["dynamic"].convert(model, target, exclude)
+        grown = onnx.load(target)
+        ballast = np.zeros(classifier.stat().st_size, dtype=np.int8)
+        grown.graph.initializer.append(onnx.numpy_helper.from_array(ballast, "ballast"))
+        onnx.save(grown, target)
+
+    with_recipe(monkeypatch, convert)
+    with pytest.raises(GateError, match="made a file of"):
+        quantize_onnx(classifier, tmp_path / "q.onnx", recipe="mine")
+    assert not (tmp_path / "q.onnx").exists()
+
+
+def test_an_unknown_recipe_names_the_known_ones(classifier, tmp_path):
+    with pytest.raises(InputError, match=r"Known recipes: .*dynamic"):
+        quantize_onnx(classifier, tmp_path / "q.onnx", recipe="magic")
+
+
+def test_an_excluded_node_must_exist(classifier, tmp_path):
+    with pytest.raises(InputError, match="no_such_node"):
+        quantize_onnx(classifier, tmp_path / "q.onnx", exclude=["no_such_node"])
+
+
+def test_the_source_is_left_as_it_was(classifier, tmp_path):
+    source = tmp_path / "source.onnx"
+    shutil.copy(classifier, source)
+    before = source.read_bytes()
+    quantize_onnx(source, tmp_path / "q.onnx")
+    assert source.read_bytes() == before
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["q.onnx", "source.onnx"]
