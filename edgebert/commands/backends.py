@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, packages_distributions, version
 from typing import Any
 
@@ -37,9 +38,18 @@ def run(args: argparse.Namespace) -> int:
     ]
     print(format_table(header, table))
     print()
-    print(f"{here['cpu']} ({' '.join(here['features']) or 'no vector extension known to us'})")
-    print(f"{here['threads']} threads, {here['memory_gb']:.1f} GB, {here['os']}, {here['python']}")
+    print(describe_machine(here))
     return 0
+
+
+def describe_machine(here: Mapping[str, Any]) -> str:
+    """Say in one line what `edgebert.cpu.machine` found."""
+    features = " ".join(here["features"]) or "no known vector extension"
+    memory = "" if here["memory_gb"] is None else f", {here['memory_gb']:.1f} GB"
+    return (
+        f"{here['cpu']} ({features}), {here['cores']} cores, {here['threads']} threads{memory}, "
+        f"{here['os']}, Python {here['python']}"
+    )
 
 
 def _describe(name: str, spec: BackendSpec) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any
 from edgebert.bundle import Bundle
 from edgebert.commands.arguments import add_bundle
 from edgebert.commands.table import format_table, megabytes
-from edgebert.errors import BackendUnavailableError
+from edgebert.errors import BackendError
 from edgebert.manifest import Artifact
 
 
@@ -50,8 +50,8 @@ def describe(bundle: Bundle) -> dict[str, Any]:
     manifest = bundle.manifest
     try:
         chosen, why = bundle.choose("auto", "auto")
-        runs_here = f"{chosen.files[0].path}: {why}"
-    except BackendUnavailableError as error:
+        runs_here = f"{chosen.files[0].path} ({why})"
+    except BackendError as error:
         runs_here = f"nothing: {error}"
     return {
         "task": manifest.task,
