@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from edgebert.errors import InputError
@@ -17,7 +17,13 @@ def check_texts(texts: Iterable[str], *, name: str = "texts") -> list[str]:
         InputError: A bare string, something that can't be iterated, an item that is no string, or
             a string with half a surrogate pair (it has no UTF-8 form); the index is named.
     """
-    return [_checked_text(text, f"{name}[{i}]") for i, text in enumerate(_items(texts, name))]
+    return list(iterate_texts(texts, name=name))
+
+
+def iterate_texts(texts: Iterable[str], *, name: str = "texts") -> Iterator[str]:
+    """Check like `check_texts`, each text when it is asked for; the container at once."""
+    items = _iterable(texts, name)
+    return (_checked_text(text, f"{name}[{i}]") for i, text in enumerate(items))
 
 
 def split_pairs(items: Iterable[Any]) -> tuple[list[str], list[str] | None]:
@@ -32,7 +38,7 @@ def split_pairs(items: Iterable[Any]) -> tuple[list[str], list[str] | None]:
     Raises:
         InputError: As `check_texts`, or the kinds are mixed, or a tuple hasn't two texts.
     """
-    listed = _items(items, "texts")
+    listed = list(_iterable(items, "texts"))
     if not any(isinstance(item, tuple | list) for item in listed):
         return check_texts(listed), None
     firsts, seconds = [], []
@@ -62,12 +68,12 @@ def check_count(name: str, value: object, *, most: int | None = None) -> int:
     return int(value)  # type: ignore[call-overload,no-any-return]
 
 
-def _items(texts: Iterable[Any], name: str) -> list[Any]:
+def _iterable(texts: Iterable[Any], name: str) -> Iterable[Any]:
     if isinstance(texts, str):
         raise InputError(f"{name} is one string; wrap it in a list: [text].")
     if isinstance(texts, bytes | bytearray | dict) or not hasattr(texts, "__iter__"):
         raise InputError(f"{name} is {_kind(texts)}; give a list of strings.")
-    return list(texts)
+    return texts
 
 
 def _checked_text(text: object, name: str) -> str:

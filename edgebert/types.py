@@ -64,6 +64,21 @@ class TokenVectors:
 
 
 @dataclass(frozen=True)
+class Ranked:
+    """A document's place in the answer to a query.
+
+    Attributes:
+        index: Which of the caller's documents it is, from 0.
+        score: Cosine of its vector with the query's, -1 to 1.
+        text: The document.
+    """
+
+    index: int
+    score: float
+    text: str
+
+
+@dataclass(frozen=True)
 class RuntimeInfo:
     """What a `edgebert.Runtime` has loaded, and why.
 

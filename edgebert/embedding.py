@@ -1,0 +1,197 @@
+"""`Runtime`'s methods for ``feature-extraction``: text in, vectors out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from edgebert.core import RuntimeCore
+from edgebert.errors import InputError
+from edgebert.inputs import ROLES, check_choice, check_count, check_texts, iterate_texts
+from edgebert.pooling import pool
+from edgebert.tokenizer import Encoding
+from edgebert.types import FloatArray, Ranked, TokenVectors
+from edgebert.vectors import VectorForm, cosine
+
+_ITER_ROWS = 256
+
+
+class EmbeddingMethods(RuntimeCore):
+    """Vectors of texts and of tokens, and how near they are; `edgebert.Runtime` has them."""
+
+    def encode(
+        self,
+        texts: Iterable[str],
+        *,
+        role: str | None = None,
+        normalize: bool | None = None,
+        truncate_dim: int | None = None,
+        dtype: str = "float32",
+        on_long: str | None = None,
+        batch_size: int | None = None,
+    ) -> npt.NDArray[Any]:
+        """Turn each text into a vector.
+
+        Args:
+            texts: Any number of texts.
+            role: ``query`` or ``document`` puts the bundle's prompt of that name before each text;
+                None puts nothing.
+            normalize: Whether vectors get unit length; by default as the bundle says.
+            truncate_dim: Keep so many of the leading dimensions, normalized after the cut.
+            dtype: ``float32``, ``float16``, ``int8`` (times the bundle's ``int8_scale``), or
+                ``binary`` (one bit a dimension in uint8).
+            on_long: See the class.
+            batch_size: Most texts an engine call; a matter of speed and memory only.
+
+        Returns:
+            One row a text, in order: ``[n, dim]``; uint8 ``[n, dim / 8]`` for ``binary``.
+
+        Raises:
+            TaskError: The bundle is not for ``feature-extraction``.
+            InputError: A text or an argument is not allowed; a text's index is named.
+        """
+        self._require("encode")
+        form = VectorForm.of(
+            self._manifest, normalize=normalize, truncate_dim=truncate_dim, dtype=dtype
+        )
+        prompt = self._prompt(role)
+        encodings = self._encodings([prompt + text for text in check_texts(texts)], None, on_long)
+        vectors = np.empty((len(encodings), self._manifest.hidden_size), dtype=np.float32)
+        how = str(self._manifest.pooling)
+        for rows, batch, hidden in self._run_all(encodings, batch_size):
+            vectors[rows] = pool(hidden, batch.attention_mask, how)
+        return form.finish(vectors) if len(vectors) else form.empty
+
+    def encode_iter(
+        self,
+        texts: Iterable[str],
+        *,
+        role: str | None = None,
+        normalize: bool | None = None,
+        truncate_dim: int | None = None,
+        dtype: str = "float32",
+        on_long: str | None = None,
+        batch_size: int | None = None,
+    ) -> Iterator[npt.NDArray[Any]]:
+        """Turn a stream of texts into vectors, in bounded memory.
+
+        Args:
+            texts: Any iterable, also an endless one.
+            role: As the following, see `encode`.
+            normalize: See `encode`.
+            truncate_dim: See `encode`.
+            dtype: See `encode`.
+            on_long: See `encode`.
+            batch_size: Most texts that are read ahead, and rows that are given at once; by
+                default 256.
+
+        Returns:
+            An iterator over arrays ``[at most batch_size, dim]``, in the order of the texts.
+
+        Raises:
+            TaskError, InputError: As `encode`.
+        """
+        self._require("encode_iter")
+        rows = _ITER_ROWS if batch_size is None else check_count("batch_size", batch_size)
+        encode = partial(
+            self.encode,
+            role=role,
+            normalize=normalize,
+            truncate_dim=truncate_dim,
+            dtype=dtype,
+            on_long=on_long,
+        )
+        encode([])  # a wrong argument is told now, not when the first text comes
+        stream = iterate_texts(texts)
+
+        def chunks() -> Iterator[npt.NDArray[Any]]:
+            while chunk := list(islice(stream, rows)):
+                yield encode(chunk)
+
+        return chunks()
+
+    def encode_tokens(
+        self,
+        texts: Iterable[str],
+        *,
+        role: str | None = None,
+        on_long: str | None = None,
+        batch_size: int | None = None,
+    ) -> list[TokenVectors]:
+        """Give the vector of every token, special tokens left out; arguments as `encode`.
+
+        Offsets are characters of the caller's text. Tokens of the role's prompt are left out.
+        """
+        self._require("encode_tokens")
+        prompt = self._prompt(role)
+        encodings = self._encodings([prompt + text for text in check_texts(texts)], None, on_long)
+        results: list[TokenVectors | None] = [None] * len(encodings)
+        for rows, _, hidden in self._run_all(encodings, batch_size):
+            for row, vectors in zip(rows, hidden, strict=True):
+                results[row] = _token_vectors(encodings[row], vectors, prompt=len(prompt))
+        return [result for result in results if result is not None]
+
+    def similarity(
+        self, a: Sequence[str] | FloatArray, b: Sequence[str] | FloatArray
+    ) -> FloatArray:
+        """Compare each of ``a`` with each of ``b`` by cosine.
+
+        Args:
+            a: ``n`` texts, or their vectors ``[n, dim]``.
+            b: ``m`` texts or vectors.
+
+        Returns:
+            float32 ``[n, m]``.
+        """
+        self._require("similarity")
+        vectors = [x if isinstance(x, np.ndarray) else self.encode(x) for x in (a, b)]
+        return cosine(vectors[0], vectors[1])
+
+    def rank(
+        self, query: str, documents: Iterable[str], *, top_k: int | None = None
+    ) -> list[Ranked]:
+        """Order documents by their cosine with the query, the nearest first.
+
+        Args:
+            query: One text; gets the bundle's ``query`` prompt.
+            documents: Texts; get its ``document`` prompt.
+            top_k: How many to give, or None for all.
+        """
+        self._require("rank")
+        if not isinstance(query, str):
+            raise InputError(f"query is of type {type(query).__name__}; give one string.")
+        kept = None if top_k is None else check_count("top_k", top_k)
+        texts = check_texts(documents, name="documents")
+        if not texts:
+            return []
+        scores = cosine(self.encode([query], role="query"), self.encode(texts, role="document"))[0]
+        order = np.argsort(-scores, kind="stable")[:kept]
+        return [Ranked(int(i), float(scores[i]), texts[i]) for i in order]
+
+    def _prompt(self, role: str | None) -> str:
+        if role is None:
+            return ""
+        check_choice("role", role, ROLES)
+        return self._manifest.prompts.get(role, "")
+
+
+def _token_vectors(encoding: Encoding, vectors: FloatArray, *, prompt: int) -> TokenVectors:
+    """Keep the real tokens behind the first ``prompt`` characters."""
+    kept = [
+        i
+        for i, (special, (_, end)) in enumerate(
+            zip(encoding.special_tokens_mask, encoding.offsets, strict=True)
+        )
+        if not special and (end > prompt or not prompt)
+    ]
+    offsets = [encoding.offsets[i] for i in kept]
+    return TokenVectors(
+        vectors=vectors[kept],
+        offsets=[(max(0, start - prompt), end - prompt) for start, end in offsets],
+        dropped_tokens=encoding.dropped_tokens,
+    )

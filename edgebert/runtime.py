@@ -1,0 +1,132 @@
+"""`Runtime`: text in, labels or vectors out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from edgebert.bundle import Bundle
+from edgebert.cpu import default_threads
+from edgebert.embedding import EmbeddingMethods
+from edgebert.engine import Engine
+from edgebert.errors import InputError
+from edgebert.heads import classify_logits
+from edgebert.inputs import check_choice, check_count, split_pairs
+from edgebert.loading import SELF_TESTS, open_bundle
+from edgebert.manifest import Manifest
+from edgebert.types import Classification, RuntimeInfo
+from runtimes import SessionOptions
+
+
+class Runtime(EmbeddingMethods):
+    """Runs a bundle. Safe from many threads and after a fork; opens no socket.
+
+    A list in, one result each, in order. ``""`` is the special tokens alone. An input longer than
+    ``max_length`` follows ``on_long``: ``"truncate"`` or ``"error"``; the bundle holds the default.
+
+    Attributes:
+        info: What was loaded, and why.
+    """
+
+    def __init__(
+        self,
+        bundle: str | Path,
+        backend: str = "auto",
+        precision: str = "auto",
+        *,
+        threads: int | None = None,
+        max_length: int | None = None,
+        self_test: str = "first-load",
+        fallback: bool = False,
+    ) -> None:
+        """Open a bundle; nothing is downloaded, converted or written beside the cache.
+
+        Args:
+            bundle: Directory with an ``edgebert.json``.
+            backend: Name of an engine, or ``auto`` for the fastest that is installed.
+            precision: ``fp32``, ``int8``, or ``auto`` for ``int8`` where it passed its gate.
+            threads: Threads a call may use; by default what affinity and cgroup grant.
+            max_length: Longest input in tokens, special tokens included, up to the model's
+                positions; by default the bundle's.
+            self_test: When to reproduce the golden outputs: at the ``first-load`` on this machine
+                (kept in the cache), ``always``, or ``off``. File hashes are checked whenever a
+                file isn't as it was when it passed.
+            fallback: Go on with another artifact, and a warning, when the chosen one can't be
+                used.
+
+        Raises:
+            InputError: An argument is not allowed, or the bundle has no such artifact.
+            ManifestError: It is no bundle, or of a newer format.
+            DamagedBundleError: A file is missing, cut or changed.
+            SelfTestError: The golden outputs don't come out on this machine.
+            BackendUnavailableError: The engine is not installed.
+            BackendRunError: The engine failed.
+        """
+        check_choice("self_test", self_test, SELF_TESTS)
+        count = default_threads() if threads is None else check_count("threads", threads)
+        source = Bundle(bundle)
+        self._manifest = manifest = source.manifest
+        self._max_length = manifest.max_length
+        if max_length is not None:
+            self._max_length = check_count("max_length", max_length, most=source.position_limit())
+        opened = open_bundle(
+            source,
+            backend=backend,
+            precision=precision,
+            options=SessionOptions(threads=count),
+            self_test=self_test,
+            fallback=fallback,
+        )
+        self._tokenizer, self._engine = opened.tokenizer, opened.engine
+        self.info = _info(
+            manifest, self._engine, max_length=self._max_length, threads=count, why=opened.why
+        )
+
+    def classify(
+        self, texts: Iterable[Any], *, top_k: int | None = None, on_long: str | None = None
+    ) -> list[Classification]:
+        """Give each text, or pair of texts, its label.
+
+        Args:
+            texts: Strings; or tuples of two strings for a bundle that was trained on pairs.
+            top_k: How many labels ``scores`` keeps, or None for all.
+            on_long: See the class.
+
+        Raises:
+            TaskError: The bundle is not for ``text-classification``.
+            InputError: A text or an argument is not allowed; a text's index is named.
+        """
+        self._require("classify")
+        manifest = self._manifest
+        firsts, seconds = split_pairs(texts)
+        if firsts and (seconds is not None) != manifest.pairs:
+            kind = "pairs of texts: give tuples (text, text_pair)" if manifest.pairs else "one text"
+            raise InputError(f"This bundle was trained on {kind}.")
+        encodings = self._encodings(firsts, seconds, on_long)
+        logits = np.empty((len(encodings), len(manifest.labels)), dtype=np.float32)
+        for rows, _, values in self._run_all(encodings, None):
+            logits[rows] = values
+        dropped = np.array([one.dropped_tokens for one in encodings], dtype=np.int64)
+        return classify_logits(logits, manifest.labels, manifest.problem_type, top_k, dropped)
+
+
+def _info(
+    manifest: Manifest, engine: Engine, *, max_length: int, threads: int, why: str
+) -> RuntimeInfo:
+    artifact = engine.artifact
+    return RuntimeInfo(
+        task=manifest.task,
+        backend=artifact.backend,
+        precision=artifact.precision,
+        labels=manifest.labels,
+        max_length=max_length,
+        hidden_size=manifest.hidden_size,
+        artifact=artifact.files[0].path,
+        size_bytes=artifact.size_bytes,
+        engine=engine.name,
+        threads=threads,
+        why=why,
+    )
