@@ -1,0 +1,128 @@
+"""A student's architecture: four numbers, and the configuration that they make."""
+
+from __future__ import annotations
+
+import copy
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from edgebert.errors import InputError
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedConfig
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """The four numbers that make an encoder.
+
+    Attributes:
+        num_hidden_layers: ``L``.
+        hidden_size: ``H``, a multiple of the heads.
+        num_attention_heads: ``A``.
+        intermediate_size: ``I``, the width of the feed-forward part.
+    """
+
+    num_hidden_layers: int
+    hidden_size: int
+    num_attention_heads: int
+    intermediate_size: int
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if value < 1:
+                raise InputError(f"A student's {name} must be 1 or more, got {value}.")
+        if self.hidden_size % self.num_attention_heads:
+            raise InputError(
+                f"A student's hidden_size {self.hidden_size} must be a multiple of its "
+                f"{self.num_attention_heads} heads; change H or A."
+            )
+
+    def __str__(self) -> str:
+        """Write it as `parse_student` reads it."""
+        return (
+            f"L={self.num_hidden_layers},H={self.hidden_size},"
+            f"A={self.num_attention_heads},I={self.intermediate_size}"
+        )
+
+
+PRESETS = {
+    "tinybert-4l-312d": Architecture(4, 312, 12, 1200),
+    "tinybert-6l-768d": Architecture(6, 768, 12, 3072),
+    "distilbert-6l-768d": Architecture(6, 768, 12, 3072),
+    "minilm-6l-384d": Architecture(6, 384, 12, 1536),
+    "minilm-3l-384d": Architecture(3, 384, 12, 1536),
+    "mini-2l-128d": Architecture(2, 128, 2, 512),
+}
+LETTERS = {
+    "L": "num_hidden_layers",
+    "H": "hidden_size",
+    "A": "num_attention_heads",
+    "I": "intermediate_size",
+}
+
+
+def parse_student(text: str, teacher_config: PreTrainedConfig) -> Architecture:
+    """Read a preset's name, or numbers like ``L=4,H=312,A=12,I=1200``.
+
+    Args:
+        text: Numbers that are not given are the teacher's: ``L=3`` only drops layers.
+        teacher_config: Gives them.
+
+    Raises:
+        InputError: Neither a preset nor such numbers.
+    """
+    if text in PRESETS:
+        return PRESETS[text]
+    numbers = architecture_of(teacher_config)
+    for part in text.split(","):
+        match = re.fullmatch(r"\s*([LHAI])\s*=\s*(\d+)\s*", part)
+        if match is None:
+            raise InputError(
+                f"Unknown student {text!r}. Give one of {', '.join(PRESETS)}, or numbers like "
+                "L=4,H=312,A=12,I=1200 (layers, hidden size, heads, intermediate size)."
+            )
+        numbers[LETTERS[match[1]]] = int(match[2])
+    return Architecture(**numbers)
+
+
+def architecture_of(config: PreTrainedConfig) -> dict[str, int]:
+    """Read the four numbers of `Architecture` from a configuration of any family."""
+    numbers = {name: int(getattr(config, name)) for name in list(LETTERS.values())[:3]}
+    return {**numbers, "intermediate_size": int(getattr(config, intermediate_name(config)))}
+
+
+def intermediate_name(config: PreTrainedConfig) -> str:
+    """Name the one size that DistilBERT's configuration has under a word of its own."""
+    return "hidden_dim" if config.model_type == "distilbert" else "intermediate_size"
+
+
+def student_config(
+    architecture: Architecture, teacher_config: PreTrainedConfig
+) -> PreTrainedConfig:
+    """Make a student's configuration: the teacher's family, vocabulary and labels, other sizes.
+
+    A factorised embedding (ELECTRA, ALBERT) keeps its width.
+
+    Raises:
+        InputError: A MobileBERT student of another width; its bottlenecks have no such sizes.
+    """
+    widths = ("hidden_size", "num_attention_heads", "intermediate_size")
+    teacher = architecture_of(teacher_config)
+    if teacher_config.model_type == "mobilebert" and any(
+        getattr(architecture, name) != teacher[name] for name in widths
+    ):
+        raise InputError(
+            f"A MobileBERT student can only drop layers, so {architecture} won't do; "
+            f"give --student L={architecture.num_hidden_layers}."
+        )
+    config = copy.deepcopy(teacher_config)
+    for name in ("num_hidden_layers", *widths[:2]):
+        setattr(config, name, getattr(architecture, name))
+    setattr(config, intermediate_name(config), architecture.intermediate_size)
+    for name in ("embedding_size", "pooler_hidden_size"):
+        if getattr(config, name, None) == teacher["hidden_size"]:
+            setattr(config, name, architecture.hidden_size)
+    config.name_or_path = ""
+    return config
