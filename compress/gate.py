@@ -1,0 +1,206 @@
+"""What an artifact must prove on the engine that will run it, before it may ship.
+
+FP32 has to be the torch model again, at every shape. INT8 may cost 1 % of the task's metric.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import nn
+
+from compress.capture import model_inputs
+from compress.predict import evaluating
+from compress.probe import Probe, engine_rows, sample_probe
+from compress.report_records import GateRecord
+from compress.scores import Score, cosines, predictions, score_rows
+from edgebert.types import Batch, FloatArray, IntArray
+from runtimes.base import Backend
+
+BATCHES = (1, 2, 7, 32)
+LENGTHS = (1, 2, 3, 8, 17, 32, 64, 127, 128, 256, 511, 512)
+MAX_CELLS = 2048  # so that batches of 7 and 32 stop at 256 and 64 tokens, and seconds suffice
+MAX_ABS = 1e-4
+BATCH_MATES = 1e-5
+RELATIVE_LOSS = 0.01
+COSINE_MEAN = 0.99
+MIN_PREDICTED = 3  # a class that the reference finds fewer times than this can vanish by chance
+
+
+@dataclass(frozen=True)
+class Shape:
+    """One batch that parity is measured on."""
+
+    batch: int
+    length: int
+    padded: bool
+
+
+def parity_shapes(max_length: int) -> list[Shape]:
+    """List batches of 1 to 32 and lengths of 1 to ``max_length``, with padding and without."""
+    lengths = sorted({length for length in LENGTHS if length <= max_length} | {max_length})
+    return [
+        Shape(batch, length, padded)
+        for batch in BATCHES
+        for length in lengths
+        if batch <= 2 or batch * length <= MAX_CELLS
+        for padded in (False, True)
+    ]
+
+
+def fp32_parity(
+    model: nn.Module, backend: Backend, probe: Probe, *, output: str, max_length: int
+) -> GateRecord:
+    """Compare an FP32 artifact with its torch model on real tokens at every shape.
+
+    Args:
+        model: The torch reference.
+        backend: The artifact, opened.
+        probe: Its token ids fill the batches.
+        output: ``logits`` or ``last_hidden_state``; of the latter real tokens alone count.
+        max_length: Longest shape.
+
+    Returns:
+        ``max_abs``: largest difference of any number, at most 1e-4. ``batch_mates`` is measured
+        too: see `mates_difference`. It is no reason to refuse: such an artifact runs one text a
+        call.
+    """
+    worst, where = 0.0, ""
+    for shape, batch in _batches(parity_shapes(max_length), probe):
+        difference = _difference(model, backend, batch, output)
+        if not difference <= worst:  # NaN counts as worst
+            worst = difference
+            where = f"batch {shape.batch}, length {shape.length}, " + (
+                "with padding" if shape.padded else "without padding"
+            )
+        if np.isnan(worst):
+            break
+    numbers = {"max_abs": worst, "batch_mates": mates_difference(backend, probe)}
+    reasons = []
+    if not worst <= MAX_ABS:
+        reasons.append(
+            f"{output} is off by {worst:.3g} from torch at {where}; the limit is {MAX_ABS:g}."
+        )
+    return _record(reasons, {"max_abs": MAX_ABS, "batch_mates": BATCH_MATES}, numbers)
+
+
+def _batches(shapes: list[Shape], probe: Probe) -> Iterator[tuple[Shape, Batch]]:
+    stream = probe.token_stream
+    rng = np.random.default_rng(0)
+    start = 0
+    for shape in shapes:
+        cells = shape.batch * shape.length
+        ids = np.take(stream, np.arange(start, start + cells), mode="wrap")
+        start = (start + cells) % len(stream)
+        real = np.full(shape.batch, shape.length)
+        if shape.padded and shape.batch > 1:  # the first row keeps the batch's length
+            real[1:] = rng.integers(1, shape.length + 1, shape.batch - 1)
+        elif shape.padded:
+            real[0] = (shape.length + 1) // 2
+        mask = (np.arange(shape.length) < real[:, None]).astype(np.int64)
+        ids = np.where(mask == 1, ids.reshape(mask.shape), probe.pad_id)
+        second = mask * (np.arange(shape.length) >= real[:, None] // 2)  # as if each were a pair
+        yield shape, Batch(ids, mask, second, np.zeros(shape.batch, dtype=np.int64))
+
+
+def _difference(model: nn.Module, backend: Backend, batch: Batch, output: str) -> float:
+    found = backend.run(batch)[output]
+    expected = torch_output(model, batch, output)
+    if found.ndim == 3:  # [batch, seq, width]
+        real = batch.attention_mask == 1
+        found, expected = found[real], expected[real]
+    return float(np.abs(found - expected).max())
+
+
+def torch_output(model: nn.Module, batch: Batch, output: str) -> FloatArray:
+    """Run a torch model on an engine's batch."""
+    names = ("input_ids", "attention_mask", "token_type_ids")
+    device = next(model.parameters()).device
+    tensors = {name: torch.from_numpy(getattr(batch, name)).to(device) for name in names}
+    with evaluating(model):
+        result = model(**model_inputs(model, tensors))[output]
+    values: FloatArray = result.float().cpu().numpy()
+    return values
+
+
+def mates_difference(backend: Backend, probe: Probe, *, texts: int = 16) -> float:
+    """Measure how much a text's row changes beside others, in units of the largest number.
+
+    Args:
+        backend: The artifact, opened.
+        probe: Some of its texts are run alone, and then all in one batch, padded to the longest.
+        texts: How many.
+    """
+    sample = sample_probe(probe, texts)
+    alone = engine_rows(backend, sample, batch_invariant=False).values
+    together = engine_rows(backend, sample, batch_invariant=True).values
+    scale = max(1.0, float(np.abs(alone).max()))
+    return float(np.abs(alone - together).max()) / scale
+
+
+def int8_gate(probe: Probe, values: FloatArray, reference: FloatArray) -> GateRecord:
+    """Judge an INT8 artifact by the task's metric on dev.
+
+    Args:
+        probe: The dev split.
+        values: The artifact's rows, from its engine.
+        reference: Rows of the FP32 torch model.
+    """
+    limits = {"relative_loss": RELATIVE_LOSS}
+    if not np.isfinite(values).all():
+        return _record(["The outputs hold NaN or infinity."], limits, {})
+    before, after = score_rows(probe, reference, reference), score_rows(probe, values, reference)
+    loss = (before.value - after.value) / before.value if before.value > 0 else 0.0
+    numbers = {
+        f"{before.metric}_fp32": before.value,
+        f"{before.metric}_int8": after.value,
+        "relative_loss": loss,
+        "max_abs": float(np.abs(values - reference).max()),
+        "cosine_mean": float(cosines(values, reference).mean()),
+    }
+    reasons = []
+    if not loss <= RELATIVE_LOSS:
+        reasons.append(_loss_reason(before, after, loss))
+    if probe.head.task == "feature-extraction":
+        limits["cosine_mean"] = COSINE_MEAN
+        if not numbers["cosine_mean"] >= COSINE_MEAN:
+            reasons.append(
+                f"The mean cosine with FP32 is {numbers['cosine_mean']:.4f}; "
+                f"the limit is {COSINE_MEAN}."
+            )
+    if probe.head.task == "text-classification":
+        gone = vanished_classes(probe, values, reference)
+        limits["vanished_classes"], numbers["vanished_classes"] = 0.0, float(len(gone))
+        reasons += [f"Class {label!r} is never predicted any more." for label in gone]
+    return _record(reasons, limits, numbers)
+
+
+def vanished_classes(probe: Probe, values: FloatArray, reference: FloatArray) -> list[str]:
+    """Name the classes that the reference predicts, three times or more, and ``values`` never."""
+    labels = probe.head.labels
+    before, after = (_counts(predictions(probe, rows), len(labels)) for rows in (reference, values))
+    least = min(MIN_PREDICTED, max(1, len(values) // 10))
+    return [labels[i] for i in np.flatnonzero((before >= least) & (after == 0))]
+
+
+def _counts(predicted: IntArray, classes: int) -> IntArray:
+    if predicted.ndim == 2:
+        return np.asarray(predicted.sum(axis=0))
+    return np.bincount(predicted, minlength=classes).astype(np.int64)
+
+
+def _loss_reason(before: Score, after: Score, loss: float) -> str:
+    return (
+        f"{before.metric} fell from {before.value:.4f} to {after.value:.4f}, {loss:.2%} of it; "
+        f"the limit is {RELATIVE_LOSS:.0%}."
+    )
+
+
+def _record(reasons: list[str], limits: dict[str, float], numbers: dict[str, float]) -> GateRecord:
+    finite = {name: value for name, value in numbers.items() if np.isfinite(value)}
+    return GateRecord(
+        passed=not reasons, limits=limits, numbers=finite, reasons=tuple(reasons), split="dev"
+    )

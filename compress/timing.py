@@ -1,0 +1,67 @@
+"""Latency of a torch model and of artifacts side by side, at equal threads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from compress.capture import MODEL_INPUTS, model_inputs
+from compress.predict import evaluating
+from compress.report_records import Latency
+from edgebert.bench import interleaved_latency_ms
+from edgebert.types import Batch, IntArray
+from runtimes.base import Backend
+
+LENGTHS = (32, 128)  # tokens of one text: a sentence and a paragraph
+
+
+def compare_latency(
+    model: nn.Module,
+    backends: Mapping[str, Backend],
+    *,
+    tokens: IntArray,
+    max_length: int,
+    repeats: int = 30,
+) -> dict[str, dict[str, Latency]]:
+    """Time one text of 32 and of 128 tokens by turns on torch and on each engine.
+
+    Args:
+        model: Runs in torch, in FP32.
+        backends: Opened artifacts by name, with as many threads as torch has.
+        tokens: Real token ids, int64 ``[n]``; repeated where there are too few.
+        max_length: Longer lengths are left out.
+        repeats: Timed rounds.
+
+    Returns:
+        ``{"torch": {"b1_s32": …}, NAME: …}``.
+    """
+    found: dict[str, dict[str, Latency]] = {name: {} for name in ("torch", *backends)}
+    with evaluating(model):
+        for length in (length for length in LENGTHS if length <= max_length):
+            batch = _one_text(tokens, length)
+            runs: dict[str, Callable[[], object]] = {"torch": _torch_call(model, batch)}
+            for name, backend in backends.items():
+                runs[name] = _engine_call(backend, batch)
+            for name, times in interleaved_latency_ms(runs, repeats=repeats).items():
+                found[name][f"b1_s{length}"] = Latency(times["p50"], times["p95"])
+    return found
+
+
+def _one_text(tokens: IntArray, length: int) -> Batch:
+    ids = np.take(tokens, np.arange(length), mode="wrap")[None].astype(np.int64)  # [1, length]
+    return Batch(ids, np.ones_like(ids), np.zeros_like(ids), np.zeros(1, dtype=np.int64))
+
+
+def _torch_call(model: nn.Module, batch: Batch) -> Callable[[], Any]:
+    device = next(model.parameters()).device
+    tensors = {n: torch.from_numpy(getattr(batch, n)).to(device) for n in MODEL_INPUTS}
+    inputs = model_inputs(model, tensors)
+    return lambda: model(**inputs)
+
+
+def _engine_call(backend: Backend, batch: Batch) -> Callable[[], Any]:
+    return lambda: backend.run(batch)
