@@ -14,7 +14,15 @@ from edgebert.commands.arguments import (
     open_runtime,
     positive,
 )
-from edgebert.commands.texts import Text, add_texts, as_fields, chunked, read_texts, shown
+from edgebert.commands.texts import (
+    Text,
+    add_texts,
+    as_fields,
+    chunked,
+    counted_from,
+    read_texts,
+    shown,
+)
 from edgebert.types import Classification
 
 logger = logging.getLogger(__name__)
@@ -40,7 +48,8 @@ def run(args: argparse.Namespace) -> int:
     count, start = 0, time.perf_counter()
     with open_runtime(args) as runtime:
         for texts in chunked(read_texts(args)):
-            results = runtime.classify(texts, top_k=args.top_k, on_long=args.on_long)
+            with counted_from(count):
+                results = runtime.classify(texts, top_k=args.top_k, on_long=args.on_long)
             for text, result in zip(texts, results, strict=True):
                 print(_json(text, result) if args.json else _row(text, result))
             count += len(texts)

@@ -22,7 +22,7 @@ from edgebert.commands.arguments import (
     open_runtime,
     positive,
 )
-from edgebert.commands.texts import add_texts, chunked, read_texts
+from edgebert.commands.texts import add_texts, chunked, counted_from, read_texts
 from edgebert.errors import InputError
 from edgebert.files import check_writable, write_bytes
 
@@ -71,9 +71,13 @@ def run(args: argparse.Namespace) -> int:
 def _encoded(
     runtime: edgebert.Runtime, args: argparse.Namespace
 ) -> Iterator[tuple[list[str], npt.NDArray[Any]]]:
+    count = 0
     for chunk in chunked(read_texts(args)):
         texts = [text for text in chunk if isinstance(text, str)]  # no --pairs: all of them
-        yield texts, _encode(runtime, texts, args)
+        with counted_from(count):
+            vectors = _encode(runtime, texts, args)
+        count += len(texts)
+        yield texts, vectors
 
 
 def _encode(

@@ -6,12 +6,13 @@ import argparse
 import logging
 import sys
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import BinaryIO, TypeAlias
 
-from edgebert.errors import DataError
+from edgebert.errors import DataError, InputError
 
 logger = logging.getLogger(__name__)
 
@@ -66,6 +67,17 @@ def chunked(texts: Iterable[Text], *, size: int = CHUNK) -> Iterator[list[Text]]
     stream = iter(texts)
     while chunk := list(islice(stream, size)):
         yield chunk
+
+
+@contextmanager
+def counted_from(first: int) -> Iterator[None]:
+    """Say in an error about a text of a later chunk where that chunk began."""
+    try:
+        yield
+    except InputError as error:
+        if first == 0:
+            raise
+        raise InputError(f"In the chunk that begins at text {first}: {error}") from error
 
 
 def shown(text: Text) -> str:
