@@ -8,7 +8,7 @@ from statistics import fmean
 from compress.report_records import PhaseRecord
 
 MAX_POINTS = 120  # more can't be told apart in a plot of this width
-_NO_TERMS = {"step", "epoch", "lr", "learning_rate", "seconds"}
+_NO_TERMS = {"step", "epoch", "lr", "grad_norm", "seconds"}
 
 
 def phase_record(
@@ -26,14 +26,16 @@ def phase_record(
 
     Args:
         name: Of the phase.
-        history: One entry a step: ``step`` and the loss terms by name; rates and times are left
-            out.
+        history: One entry a step, as `compress.loop` notes it: ``step``, ``loss`` and its terms by
+            name. A ``loss`` of a single term is left out, as are the rate and the gradient's norm.
         evals: One entry a measurement: ``step`` and the metrics by name.
         metric: Which of ``evals`` is the score; none is drawn where it is absent.
         best_step: Whose weights were kept.
         note: One sentence for the reader.
     """
     names = [key for key in (history[0] if history else ()) if key not in _NO_TERMS]
+    if len(names) == 2 and "loss" in names:
+        names.remove("loss")
     size = max(1, -(-len(history) // MAX_POINTS))  # steps a point, rounded up
     groups = [history[start : start + size] for start in range(0, len(history), size)]
     return PhaseRecord(

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from compress.report import Report
 
 MOST_CLASSES = 24  # a longer list isn't read; the worst classes are what matters
+_MACHINE = {"cpu": "CPU", "os": "OS", "memory_gb": "Memory, GB"}
 
 
 def recall(report: Report, row: ArtifactRow) -> Markup:
@@ -101,7 +102,7 @@ def origin(report: Report) -> Markup:
     ]
     if report.versions:
         cards.append(el("div", el("h3", "Versions"), _facts(report.versions), cls="card"))
-    body = [el("div", *cards, cls="grid")]
+    body = [el("div", *cards, cls="grid two")]
     if report.command:
         again = el("div", el("h3", "Run it again"), el("pre", report.command), cls="card")
         body.append(el("div", again, style="margin-top:16px"))
@@ -138,9 +139,13 @@ def _shape(params: int, architecture: dict[str, int]) -> str:
 
 def _data(report: Report) -> dict[str, str]:
     return {
-        name: ", ".join(
+        name.capitalize(): ", ".join(
             part
-            for part in (f"{show.count(s.rows)} rows", s.source, f"sha256 {s.sha256[:12]}…")
+            for part in (
+                f"{show.count(s.rows)} rows",
+                s.source,
+                f"sha256\N{NO-BREAK SPACE}{s.sha256[:12]}",
+            )
             if part
         )
         for name, s in report.data.items()
@@ -149,7 +154,9 @@ def _data(report: Report) -> dict[str, str]:
 
 def _plain(values: dict[str, Any]) -> dict[str, str]:  # whatever the machine told
     return {
-        name.replace("_", " "): ", ".join(map(str, v)) if isinstance(v, (list, tuple)) else str(v)
+        _MACHINE.get(name, name.replace("_", " ").capitalize()): ", ".join(map(str, v))
+        if isinstance(v, (list, tuple))
+        else str(v)
         for name, v in values.items()
     }
 

@@ -6,7 +6,9 @@ import re
 
 MISSING = "-"
 TIMES = "\N{MULTIPLICATION SIGN}"
+_BACKENDS = {"onnx": "ONNX", "openvino": "OpenVINO", "tflite": "TFLite"}
 _NAMES = {"mcc": "MCC", "macro_f1": "Macro F1", "micro_f1": "Micro F1"}
+_LIMITS = {"max_abs": "Largest difference", "relative_loss": "Relative loss of the score"}
 
 
 def megabytes(size_bytes: int) -> str:
@@ -60,15 +62,23 @@ def params(value: int) -> str:
 
 
 def small(value: float | None) -> str:
-    """Write a number that may be tiny, like ``3.1e-06`` or ``0.9967``."""
+    """Write a number that may be tiny, like ``3.1e-6`` or ``0.997``."""
     if value is None:
         return MISSING
-    return f"{value:.1e}" if 0 < abs(value) < 1e-3 else f"{value:.4g}"
+    if value == 0 or 1e-3 <= abs(value) < 1e5:
+        return f"{value:.3g}" if abs(value) < 100 else f"{value:,.0f}"
+    mantissa, exponent = f"{value:.1e}".split("e")
+    return f"{mantissa.removesuffix('.0')}e{int(exponent)}"
 
 
 def metric_name(name: str) -> str:
     """Write a metric's name for people: ``macro_f1`` is ``Macro F1``."""
     return _NAMES.get(name, name.replace("_", " ").capitalize())
+
+
+def backend_name(backend: str) -> str:
+    """Write a backend's name as its makers do: ``openvino`` is ``OpenVINO``."""
+    return _BACKENDS.get(backend, backend)
 
 
 def latency_name(key: str) -> str:
@@ -78,6 +88,11 @@ def latency_name(key: str) -> str:
         return key
     texts = "1 text" if found[1] == "1" else f"{found[1]} texts"
     return f"{texts}, {found[2]} tokens"
+
+
+def limit_name(name: str) -> str:
+    """Write a gate's limit for people: ``max_abs`` is ``Largest difference``."""
+    return _LIMITS.get(name, name.replace("_", " ").capitalize())
 
 
 def at_least(limit: str) -> bool:

@@ -112,23 +112,28 @@ def _summary(report: Report, row: ArtifactRow | None) -> list[str]:
 def _tiles(report: Report, row: ArtifactRow) -> Markup:
     teacher, tiles = report.teacher, []
     kept, speedup = report.retention(row), report.speedup(row)
-    metric = show.metric_name(report.metric)
     if kept is not None:
-        said = f"{show.score(row.score)} on {report.split}, teacher {show.score(teacher.score)}"
-        tiles.append(_tile(f"{metric} kept", f"{100 * kept:.1f}", "%", said))
+        name = f"{show.metric_name(report.metric)} kept"
+        ours = f"{show.score(row.score)} on {report.split}"
+        tiles.append(_tile(name, f"{100 * kept:.1f}", "%", ours, _than(show.score(teacher.score))))
     smaller = teacher.size_bytes / max(row.size_bytes, 1)
-    said = f"{show.megabytes(row.size_bytes)}, teacher {show.megabytes(teacher.size_bytes)}"
-    tiles.append(_tile("Smaller", show.ratio(smaller), show.TIMES, said))
+    if smaller >= 1.05:  # less isn't why anyone would take it
+        ours, theirs = show.megabytes(row.size_bytes), _than(show.megabytes(teacher.size_bytes))
+        tiles.append(_tile("Smaller", show.ratio(smaller), show.TIMES, ours, theirs))
     if speedup is not None:
-        ours, theirs = row.latency_ms[SPEED_KEY].p50, teacher.latency_ms[SPEED_KEY].p50
-        said = f"{show.milliseconds(ours)} a text of 32 tokens, teacher {show.milliseconds(theirs)}"
-        tiles.append(_tile("Faster", show.ratio(speedup), show.TIMES, said))
+        ours = f"{show.milliseconds(row.latency_ms[SPEED_KEY].p50)}, one text of 32 tokens"
+        theirs = _than(show.milliseconds(teacher.latency_ms[SPEED_KEY].p50))
+        tiles.append(_tile("Faster", show.ratio(speedup), show.TIMES, ours, theirs))
     if row.texts_per_s is not None:
-        said = f"Teacher {show.count(teacher.texts_per_s)}" if teacher.texts_per_s else "In batches"
+        said = _than(show.count(teacher.texts_per_s)) if teacher.texts_per_s else ""
         tiles.append(_tile("Texts a second", show.count(row.texts_per_s), "", said))
-    return el("div", *tiles, cls="tiles")
+    return el("div", *tiles, cls="tiles") if tiles else NOTHING
 
 
-def _tile(what: str, number: str, unit: str, said: str) -> Markup:
+def _than(text: str) -> str:
+    return f"teacher {text}"
+
+
+def _tile(what: str, number: str, unit: str, *said: str) -> Markup:
     big = el("div", number, el("span", unit) if unit else NOTHING, cls="big")
-    return el("div", el("div", what, cls="what"), big, el("small", said), cls="tile")
+    return el("div", el("div", what, cls="what"), big, *(el("small", s) for s in said), cls="tile")

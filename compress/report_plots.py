@@ -72,7 +72,8 @@ def dots(marks: Sequence[Mark], *, reference: float | None) -> Markup:
             inside.insert(0, el("i", cls="reference", style=f"left:{100 * at(reference):.2f}%"))
         rows.append(_row(mark, *inside, cls="track open"))
     ticks = [
-        el("span", small(tick), style=f"left:{100 * at(tick):.2f}%") for tick in ticks_of(low, high)
+        el("span", small(tick), style=f"left:{100 * at(tick):.2f}%")
+        for tick in ticks_of(low, high, wanted=4)
     ]
     return el("div", *rows, el("div", *ticks, cls="axis"), cls="marks")
 
@@ -188,20 +189,29 @@ def squares(marks: Sequence[Mark]) -> Markup:
     """
     side, largest = 200.0, max(marks[0].value, 1.0)
     shapes = []
-    for mark in marks:
+    for index, mark in enumerate(marks):
+        inset = 7.0 * index  # keeps the outline of the larger one whole
         edge = side * math.sqrt(min(1.0, mark.value / largest))
         shapes.append(
             el(
                 "rect",
                 el("title", f"{mark.name}: {mark.text}"),
-                x=2,
-                y=2 + side - edge,
+                x=2 + inset,
+                y=2 + side - edge - inset,
                 width=edge,
                 height=edge,
                 rx=min(10.0, edge / 6),
                 cls=f"square {mark.kind}",
             )
         )
-        shapes.append(el("text", mark.text, x=12, y=2 + side - edge + 20, cls=f"on {mark.kind}"))
+        shapes.append(
+            el(
+                "text",
+                mark.text,
+                x=12 + inset,
+                y=2 + side - edge - inset + 20,
+                cls=f"on {mark.kind}",
+            )
+        )
     label = "Areas in proportion to size: " + ", ".join(f"{m.name} {m.text}" for m in marks)
     return el("svg", *shapes, viewBox="0 0 204 204", role="img", aria_label=label, cls="squares")

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 from compress import report_format as show
 from compress.markup import Markup, el
 from compress.report_plots import Mark, bars, dots
-from compress.report_records import ArtifactRow
+from compress.report_records import ArtifactRow, Latency
 
 if TYPE_CHECKING:
     from compress.report import Report
 
 NOTHING = Markup("")
+_SAME = el("span", "reference", cls="same")
 _TICK = '<path d="M3.5 8.5l3 3 6-7" fill="none" stroke="currentColor" stroke-width="2"/>'
 _CROSS = '<path d="M4.5 4.5l7 7m0-7l-7 7" fill="none" stroke="currentColor" stroke-width="2"/>'
 
@@ -30,7 +31,7 @@ def badge(text: str, *, good: bool) -> Markup:
 
 def name_of(row: ArtifactRow) -> str:
     """Name an artifact for people, like ``ONNX INT8``."""
-    return f"{row.backend.upper()} {row.precision.upper()}"
+    return f"{show.backend_name(row.backend)} {row.precision.upper()}"
 
 
 def _engine_of(row: ArtifactRow) -> str:
@@ -65,7 +66,7 @@ def comparison(report: Report) -> Markup:
     threads = report.machine.get("threads")
     lead = "Each artifact ran on its own engine, the teacher in PyTorch FP32"
     lead += f", all with {threads} threads." if threads else ", at equal threads."
-    return section("Against its teacher", lead, el("div", *cards, cls="grid"))
+    return section("Against its teacher", lead, el("div", *cards, cls="grid four"))
 
 
 def _card(title: str, hint: str, plot: Markup) -> Markup:
@@ -73,8 +74,9 @@ def _card(title: str, hint: str, plot: Markup) -> Markup:
 
 
 def _latency_keys(report: Report) -> list[str]:
-    timed = (report.teacher, *report.rows, *report.refused)
-    return list(dict.fromkeys(key for one in timed for key in one.latency_ms))
+    timed = [report.teacher.latency_ms]
+    timed += [row.latency_ms for row in (*report.rows, *report.refused)]
+    return list(dict.fromkeys(key for latencies in timed for key in latencies))
 
 
 def artifacts(report: Report) -> Markup:
@@ -82,7 +84,7 @@ def artifacts(report: Report) -> Markup:
     keys = _latency_keys(report)
     heads = ["Model", "Size", f"{show.metric_name(report.metric)}, {report.split}", "Kept"]
     heads += [show.latency_name(key) for key in keys]
-    heads += ["Texts a second", "Faster", "Largest difference"]
+    heads += ["Texts a second", "Faster", "Difference"]
     teacher = report.teacher
     spans = [teacher.latency_ms.get(key) for key in keys]
     lines = [
@@ -92,11 +94,11 @@ def artifacts(report: Report) -> Markup:
             [
                 _cell(show.megabytes(teacher.size_bytes)),
                 _cell(show.score(teacher.score), show.interval(teacher.interval)),
-                _cell("reference"),
-                *(_cell(show.milliseconds(t and t.p50), _p95(t and t.p95)) for t in spans),
+                _SAME,
+                *map(_time, spans),
                 _cell(show.count(teacher.texts_per_s)),
-                _cell("reference"),
-                _cell("reference"),
+                _SAME,
+                _SAME,
             ],
         )
     ]
@@ -111,18 +113,21 @@ def artifacts(report: Report) -> Markup:
 
 def _artifact_line(report: Report, row: ArtifactRow, heads: list[str], keys: list[str]) -> Markup:
     spans = [row.latency_ms.get(key) for key in keys]
-    refused = "" if row.gate.passed else ", refused"
     speedup = report.speedup(row)
     cells = [
         _cell(show.megabytes(row.size_bytes)),
         _cell(show.score(row.score), show.interval(row.interval)),
         _cell(show.percent(report.retention(row))),
-        *(_cell(show.milliseconds(t and t.p50), _p95(t and t.p95)) for t in spans),
+        *map(_time, spans),
         _cell(show.count(row.texts_per_s)),
         _cell(show.ratio(speedup) + show.TIMES if speedup else show.MISSING),
         _cell(show.small(row.parity.max_abs), f"cosine ≥ {row.parity.cosine_min:.4f}"),
     ]
-    return _line(heads, _model(name_of(row), row.precision, _engine_of(row) + refused), cells)
+    return _line(
+        heads,
+        _model(name_of(row), row.precision, _engine_of(row), refused=not row.gate.passed),
+        cells,
+    )
 
 
 def _line(heads: list[str], model: Markup, cells: list[Markup]) -> Markup:
@@ -130,8 +135,9 @@ def _line(heads: list[str], model: Markup, cells: list[Markup]) -> Markup:
     return el("tr", model, *named)
 
 
-def _model(name: str, kind: str, detail: str) -> Markup:
-    return el("th", el("i", cls=kind), name, el("small", detail, cls="soft"), scope="row")
+def _model(name: str, kind: str, detail: str, *, refused: bool = False) -> Markup:
+    said = el("small", "Refused by its gate", cls="bad") if refused else NOTHING
+    return el("th", el("i", cls=kind), name, el("small", detail, cls="soft"), said, scope="row")
 
 
 def _cell(text: str, detail: str = show.MISSING) -> Markup:
@@ -139,8 +145,10 @@ def _cell(text: str, detail: str = show.MISSING) -> Markup:
     return el("span", text, small)
 
 
-def _p95(value: float | None) -> str:
-    return show.MISSING if value is None else f"p95 {show.milliseconds(value)}"
+def _time(latency: Latency | None) -> Markup:
+    if latency is None:
+        return _cell(show.MISSING)
+    return _cell(show.milliseconds(latency.p50), f"p95 {show.milliseconds(latency.p95)}")
 
 
 def gates(report: Report) -> Markup:
@@ -154,7 +162,7 @@ def gates(report: Report) -> Markup:
         limits = [
             el(
                 "div",
-                el("span", name.replace("_", " ").capitalize()),
+                el("span", show.limit_name(name)),
                 el("b", show.small(gate.numbers.get(name))),
                 el("small", f"allowed {'at least' if show.at_least(name) else 'up to'}"),
                 el("small", show.small(limit)),

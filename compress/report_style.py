@@ -36,6 +36,8 @@ section>.lead{color:var(--soft);margin-top:4px;max-width:68ch}
 section>.lead+*{margin-top:18px}
 .card{background:var(--card);border:1px solid var(--faint);border-radius:14px;padding:20px}
 .grid{display:grid;gap:16px;grid-template-columns:repeat(auto-fit,minmax(min(100%,290px),1fr))}
+.grid.four{grid-template-columns:repeat(auto-fit,minmax(min(100%,226px),1fr))}
+.grid.two{grid-template-columns:repeat(auto-fit,minmax(min(100%,420px),1fr))}
 """
 
 _HEAD = """
@@ -43,7 +45,7 @@ _HEAD = """
   color:var(--soft);font-size:13px;gap:16px}
 .brand{display:flex;gap:10px;align-items:center;color:var(--ink);font-weight:650;font-size:15px}
 .brand svg{width:22px;height:22px}
-.hero{display:grid;grid-template-columns:minmax(0,1fr) 212px;gap:48px;align-items:end}
+.hero{display:grid;grid-template-columns:minmax(0,1fr) 196px;gap:48px;align-items:center}
 .hero p{font-size:18px;line-height:1.5;margin-top:14px;max-width:56ch;color:var(--soft)}
 .hero p b{color:var(--ink);font-weight:620}
 .badge{display:inline-flex;align-items:center;gap:7px;padding:4px 12px 4px 9px;border-radius:99px;
@@ -61,8 +63,10 @@ _HEAD = """
 .keys i{display:inline-block;width:10px;height:10px;border-radius:3px;margin-right:6px}
 i.teacher{background:var(--teacher)}i.fp32{background:var(--fp32)}i.int8{background:var(--int8)}
 .tiles{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,220px),1fr));
-  margin-top:36px;background:var(--card);border:1px solid var(--faint);border-radius:16px}
+  margin-top:36px;background:var(--card);border:1px solid var(--faint);border-radius:16px;
+  overflow:hidden}
 .tile{padding:22px 24px;border-left:1px solid var(--faint);margin-left:-1px}
+.tile small{display:block;line-height:1.4}
 .tile .what{font-size:13px;color:var(--soft)}
 .tile .big{font-size:40px;line-height:1.15;font-weight:680;letter-spacing:-.03em;margin:2px 0}
 .tile .big span{font-size:22px;letter-spacing:0;font-weight:600;color:var(--soft);margin-left:2px}
@@ -73,6 +77,7 @@ i.teacher{background:var(--teacher)}i.fp32{background:var(--fp32)}i.int8{backgro
 
 _MARKS = """
 .card>h3+small{display:block;margin-bottom:16px}
+.four .card>small{min-height:40px}
 .mark{display:grid;grid-template-columns:1fr auto;gap:2px 12px;font-size:13.5px}
 .mark+.mark{margin-top:13px}
 .mark .name{color:var(--soft);overflow-wrap:anywhere}.mark .value{font-weight:620}
@@ -102,26 +107,31 @@ line.grid{stroke:var(--hair);stroke-width:1}
 .point{fill:var(--fp32)}
 .point.best{fill:var(--int8);stroke:var(--card);stroke-width:2}
 .recall{display:grid;gap:0 40px;grid-template-columns:repeat(auto-fit,minmax(min(100%,400px),1fr))}
-.class{display:grid;grid-template-columns:minmax(84px,1.1fr) 2fr 108px;gap:14px;
+.class{display:grid;grid-template-columns:minmax(84px,1.1fr) 2.4fr 72px;gap:16px;
   align-items:center;padding:9px 0;border-bottom:1px solid var(--hair);font-size:13.5px}
 .class .label{overflow-wrap:anywhere;line-height:1.25}
 .class .label small{display:block;font-size:12px}
 .pair .track{height:7px;margin:3px 0}
-.class .now{text-align:right;font-weight:620}.class .now small{font-weight:400;margin-left:6px}
+.class .now{text-align:right;font-weight:620;line-height:1.3}
+.class .now small{display:block;font-weight:400;font-size:12px}
 .vanished .now{color:var(--bad)}
 """
 
 _TABLES = """
 .wide{padding:4px 20px;overflow-x:auto}
 table{border-collapse:collapse;width:100%;font-size:13.5px}
-th,td{padding:12px 10px;text-align:right;white-space:nowrap;border-bottom:1px solid var(--hair)}
+th,td{padding:12px 7px;text-align:right;white-space:nowrap;border-bottom:1px solid var(--hair)}
 tr:last-child td,tr:last-child th{border-bottom:0}
-thead th{font-weight:500;color:var(--soft);font-size:12.5px;vertical-align:bottom}
+thead th{white-space:normal;font-weight:500;color:var(--soft);font-size:12.5px;
+  vertical-align:bottom}
 th:first-child,td:first-child{text-align:left;padding-left:0}
 th:last-child,td:last-child{padding-right:0}
 tbody th{font-weight:620}
 tbody th small,td small{display:block;font-weight:400;font-size:12px}
+tbody th .bad{font-weight:600}
+td .same{color:var(--soft)}
 tbody th i{display:inline-block;width:10px;height:10px;border-radius:3px;margin-right:8px}
+.gates{grid-template-columns:repeat(auto-fill,minmax(min(100%,290px),1fr))}
 .gates .card{display:flex;flex-direction:column;gap:10px}
 .gates .top{display:flex;justify-content:space-between;align-items:center;font-size:14px;gap:12px}
 .gates .top b{font-weight:620}
@@ -129,6 +139,7 @@ tbody th i{display:inline-block;width:10px;height:10px;border-radius:3px;margin-
 .limit{display:grid;grid-template-columns:1fr auto;font-size:13.5px;gap:2px 12px;padding-top:8px;
   border-top:1px solid var(--hair)}
 .limit span:first-child{color:var(--soft)}.limit b{font-weight:620}
+.limit b,.limit small:last-child{text-align:right}
 .reason{color:var(--bad);font-size:13.5px}
 .split{display:flex;height:16px;border-radius:5px;overflow:hidden;gap:2px}
 .split i{background:var(--int8);min-width:2px}
@@ -150,15 +161,20 @@ footer{color:var(--soft);font-size:13px;padding-top:40px;padding-bottom:56px}
 """
 
 _SMALL = """
+@media (min-width:721px) and (max-width:1020px){
+  .tiles,.grid.four{grid-template-columns:1fr 1fr}
+  .tile:nth-child(n+3){border-top:1px solid var(--faint)}
+}
 @media (max-width:720px){
   main,header,footer{padding-left:16px;padding-right:16px}
   h1{font-size:28px}.bar-top{padding:16px 0 24px}
   .hero{grid-template-columns:1fr;gap:24px}.hero p{font-size:16.5px}
   .hero figure{display:flex;gap:20px;align-items:end}.hero .squares{width:150px}
   .keys{flex-direction:column;margin:0}
-  .tile{border-left:0;margin:0;padding:16px 20px;border-top:1px solid var(--faint);margin-top:-1px}
-  .tile .big{font-size:34px}
-  section{margin-top:36px}
+  .tiles{grid-template-columns:1fr 1fr;margin-top:28px}
+  .tile{padding:16px;border-top:1px solid var(--faint);margin-top:-1px}
+  .tile .big{font-size:32px}.tile .big span{font-size:18px}
+  section{margin-top:36px}.four .card>small{min-height:0}
   .wide{padding:4px 16px}
   thead{display:none}
   table,tbody,tr,td,tbody th{display:block;width:100%}
@@ -169,7 +185,7 @@ _SMALL = """
   tbody th{display:block;text-align:left}
   td::before{content:attr(data-label);color:var(--soft)}
   td>span{text-align:right}
-  .class{grid-template-columns:minmax(72px,1fr) 1.6fr 92px;gap:10px}
+  .class{grid-template-columns:minmax(72px,1fr) 1.8fr 70px;gap:12px}
 }
 @media print{body{background:#fff}.card,.panel,.tiles{break-inside:avoid}}
 """
