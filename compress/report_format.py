@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 
 MISSING = "-"
@@ -34,6 +35,11 @@ def duration(seconds: float) -> str:
 def score(value: float | None) -> str:
     """Write a metric with four decimals."""
     return MISSING if value is None else f"{value:.4f}"
+
+
+def rounded_down(value: float) -> str:
+    """Write a lower bound with four decimals: rounded up it would say too much."""
+    return f"{math.floor(value * 1e4) / 1e4:.4f}"
 
 
 def interval(value: tuple[float, float] | None) -> str:

@@ -55,7 +55,8 @@ def comparison(report: Report) -> Markup:
         timed = [("Teacher FP32", "teacher", teacher.latency_ms.get(key))]
         timed += [(name_of(r), r.precision, r.latency_ms.get(key)) for r in report.rows]
         marks = [Mark(n, k, t.p50, show.milliseconds(t.p50)) for n, k, t in timed if t]
-        cards.append(_card("Latency", f"Median, {show.latency_name(key)}", bars(marks)))
+        if marks:
+            cards.append(_card("Latency", f"Median, {show.latency_name(key)}", bars(marks)))
     scored = [("Teacher FP32", "teacher", teacher.score, teacher.interval)]
     scored += [(name_of(r), r.precision, r.score, r.interval) for r in report.rows]
     marks = [Mark(n, k, s, show.score(s), i) for n, k, s, i in scored if s is not None]
@@ -121,7 +122,9 @@ def _artifact_line(report: Report, row: ArtifactRow, heads: list[str], keys: lis
         *map(_time, spans),
         _cell(show.count(row.texts_per_s)),
         _cell(show.ratio(speedup) + show.TIMES if speedup else show.MISSING),
-        _cell(show.small(row.parity.max_abs), f"cosine ≥ {row.parity.cosine_min:.4f}"),
+        _cell(
+            show.small(row.parity.max_abs), f"cosine ≥ {show.rounded_down(row.parity.cosine_min)}"
+        ),
     ]
     return _line(
         heads,

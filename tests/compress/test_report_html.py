@@ -147,6 +147,11 @@ def test_a_bundle_without_artifacts_says_that_nothing_can_run():
     assert "No artifact passed its gate" in page
 
 
+def test_the_smallest_cosine_is_not_rounded_up():
+    page = render_html(sample_report(rows=(fp32_row(),)))  # its cosine_min is 0.9999998
+    assert "cosine ≥ 0.9999" in page
+
+
 def test_a_refusal_is_told_with_its_reason():
     page = render_html(sample_report(refused=(refused_row(),)))
     assert "Refused by its gate: OpenVINO INT8" in page
