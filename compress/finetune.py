@@ -1,0 +1,204 @@
+"""Fine-tune a full-size model on labels: what ``compress.train`` and a headless teacher need."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from compress.batches import LengthBatches
+from compress.capture import Wanted, forward_features
+from compress.data import Split, TaskData
+from compress.encoding import EncodedTexts, RowArray, collate, encode_texts
+from compress.loop import LoopResult, LoopSettings, train_loop
+from compress.losses import hard_label_loss
+from compress.metrics import METRICS, evaluate_logits
+from compress.predict import predict
+from edgebert.errors import InputError, ModelError
+
+if TYPE_CHECKING:
+    from compress.settings import TrainingConfig
+    from edgebert.tokenizer import Tokenizer
+
+logger = logging.getLogger(__name__)
+
+LossTerm = Callable[[Any, Any, Mapping[str, Tensor]], Tensor]
+
+
+@dataclass(frozen=True)
+class EncodedData:
+    """The splits of `TaskData` as token ids, and train's labels as a tensor."""
+
+    train: EncodedTexts
+    dev: EncodedTexts
+    test: EncodedTexts | None
+    train_labels: Tensor | None
+
+
+def encode_data(tokenizer: Tokenizer, data: TaskData, *, max_length: int) -> EncodedData:
+    """Encode every split once."""
+
+    def encode(split: Split) -> EncodedTexts:
+        return encode_texts(tokenizer, split.texts, split.text_pairs, max_length=max_length)
+
+    return EncodedData(
+        train=encode(data.train),
+        dev=encode(data.dev),
+        test=encode(data.test) if data.test is not None else None,
+        train_labels=label_tensor(data.train, data) if data.labels else None,
+    )
+
+
+def label_tensor(split: Split, data: TaskData) -> Tensor:
+    """Turn a split's labels into what the losses take.
+
+    Returns:
+        int64 ``[rows]`` of positions in ``data.labels``; multi-label: float32 ``[rows, classes]``
+        of 0 and 1.
+    """
+    index = {name: at for at, name in enumerate(data.labels)}
+    if data.problem_type != "multi_label_classification":
+        return torch.tensor([index[str(label)] for label in split.labels or []])
+    targets = torch.zeros(len(split), len(data.labels))
+    for row, names in enumerate(split.labels or []):
+        for name in names if isinstance(names, tuple) else (str(names),):
+            targets[row, index[name]] = 1.0
+    return targets
+
+
+def selection_metric(config: TrainingConfig) -> tuple[str, bool]:
+    """Name the dev metric that picks the weights of a classifier, and whether more is better.
+
+    Raises:
+        InputError: The metric asked for is not one of ours.
+    """
+    multi = config.problem_type == "multi_label_classification"
+    name = config.metric_for_best_model or ("micro_f1" if multi else "accuracy")
+    if name not in METRICS:
+        raise InputError(
+            f"metric_for_best_model {name!r} is unknown; use one of {', '.join(METRICS)}."
+        )
+    return name, METRICS[name]
+
+
+def class_weight_tensor(config: TrainingConfig, data: TaskData) -> Tensor | None:
+    """Read ``--class-weights``: ``label=2.5``, or ``balanced`` for rows / (classes * rows of it).
+
+    Raises:
+        InputError: A label that the data doesn't have, or a weight that is no number above 0.
+    """
+    if not config.class_weights:
+        return None
+    if config.class_weights == ("balanced",):
+        targets = label_tensor(data.train, data)
+        multi = targets.dim() == 2
+        counts = targets.sum(0) if multi else torch.bincount(targets, minlength=len(data.labels))
+        return len(data.train) / (len(data.labels) * counts.float().clamp(min=1.0))
+    weights = torch.ones(len(data.labels))
+    for text in config.class_weights:
+        label, _, number = text.rpartition("=")
+        try:
+            weight = float(number)
+        except ValueError:
+            weight = 0.0
+        if label not in data.labels or not weight > 0:
+            raise InputError(
+                f"--class-weights {text!r} must be 'balanced' or label=weight with a label of "
+                f"{', '.join(data.labels)} and a weight above 0."
+            )
+        weights[data.labels.index(label)] = weight
+    return weights
+
+
+def dev_evaluator(
+    model: nn.Module, encoded: EncodedTexts, split: Split, data: TaskData, *, pad_id: int
+) -> Callable[[], dict[str, float]]:
+    """Make the function that scores a classifier on a split."""
+
+    def evaluate() -> dict[str, float]:
+        logits = predict(model, encoded, pad_id=pad_id)
+        metrics = evaluate_logits(logits, split, data.labels, data.problem_type)
+        return {name: metrics[name] for name in METRICS if name in metrics}
+
+    return evaluate
+
+
+def fine_tune(
+    model: nn.Module,
+    tokenizer: Tokenizer,
+    data: TaskData,
+    encoded: EncodedData,
+    config: TrainingConfig,
+    *,
+    checkpoint_dir: Path,
+    learning_rate: float,
+    num_train_epochs: int,
+    extra_terms: Mapping[str, LossTerm] | None = None,
+) -> LoopResult:
+    """Train a classifier on true labels; its best weights by dev are in ``model`` afterwards.
+
+    Args:
+        model: A transformers model with a head of ``len(data.labels)`` logits.
+        tokenizer: Its tokenizer.
+        data: Texts and labels.
+        encoded: The same as token ids.
+        config: How to train.
+        checkpoint_dir: Of this training alone.
+        learning_rate: Peak.
+        num_train_epochs: Passes over train.
+        extra_terms: Loss terms of one's own by name: ``term(features, None, batch)`` gives a
+            weighted scalar.
+
+    Raises:
+        ModelError: Trained, it is no better on dev than always saying the most frequent class.
+    """
+    metric, greater = selection_metric(config)
+    weights = class_weight_tensor(config, data)
+    device = next(model.parameters()).device
+    if encoded.train_labels is None:
+        raise InputError("Fine-tuning needs labels; give --label-column.")
+    labels = encoded.train_labels.to(device)
+    weights = weights.to(device) if weights is not None else None
+
+    def step(rows: RowArray) -> dict[str, Tensor]:
+        batch = collate(encoded.train, rows, pad_id=tokenizer.pad_id, device=device)
+        batch["labels"] = labels[batch["rows"]]
+        features = forward_features(model, batch, Wanted())
+        if features.logits is None:
+            raise ModelError(f"{type(model).__name__} gives no logits; it has no head.")
+        terms = {"hard": hard_label_loss(features.logits, batch["labels"], class_weights=weights)}
+        for name, term in (extra_terms or {}).items():
+            terms[name] = term(features, None, batch)
+        return terms
+
+    settings = dataclasses.replace(
+        LoopSettings.from_config(config, metric_name=metric, greater_is_better=greater),
+        learning_rate=learning_rate,
+        num_train_epochs=num_train_epochs,
+    )
+    return train_loop(
+        modules=nn.ModuleDict({"model": model}),
+        step=step,
+        batches=LengthBatches(
+            encoded.train.lengths,
+            batch_size=config.per_device_train_batch_size,
+            seed=config.seed,
+        ),
+        settings=settings,
+        checkpoint_dir=checkpoint_dir,
+        evaluate=dev_evaluator(model, encoded.dev, data.dev, data, pad_id=tokenizer.pad_id),
+        progress_label="teacher",
+        resume=config.resume,
+        fingerprint={
+            "train": data.train.sha256,
+            "dev": data.dev.sha256,
+            "tokens": encoded.train.sha256,
+            "class_weights": list(config.class_weights),
+        },
+    )

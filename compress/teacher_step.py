@@ -1,0 +1,160 @@
+"""The teacher of a run: found, fine-tuned where it has no head, and measured before anything."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+
+from compress.curves import phase_record
+from compress.data import TaskData
+from compress.finetune import (
+    EncodedData,
+    LossTerm,
+    dev_evaluator,
+    encode_data,
+    fine_tune,
+    selection_metric,
+)
+from compress.loading import LoadedModel, load_teacher, load_tokenizer
+from compress.metrics import majority_share
+from compress.report_records import PhaseRecord
+from edgebert.errors import ModelError
+from edgebert.files import whole_directory
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+    from compress.settings import TrainingConfig
+    from edgebert.tokenizer import Tokenizer
+
+logger = logging.getLogger(__name__)
+
+_TOKENIZER_FILES = (
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "vocab.txt",
+    "added_tokens.json",
+)
+
+
+@dataclass(frozen=True)
+class ReadyTeacher:
+    """A teacher that can answer.
+
+    Attributes:
+        model: In eval mode on the run's device, its logits in the order of the data's labels.
+        tokenizer: Its own.
+        tokenizer_dir: Directory with the tokenizer's files.
+        encoded: The data in its tokens.
+        dev: Its metrics on dev; empty for a task that is scored against the teacher.
+        phase: The curves of its fine-tuning; None when it came with a head.
+        directory: Where it stands: the checkpoint given, or the fine-tuned one.
+    """
+
+    model: PreTrainedModel
+    tokenizer: Tokenizer
+    tokenizer_dir: Path
+    encoded: EncodedData
+    dev: dict[str, float]
+    phase: PhaseRecord | None
+    directory: Path
+
+
+def ready_classifier(
+    path: Path,
+    data: TaskData,
+    config: TrainingConfig,
+    *,
+    work: Path,
+    device: torch.device,
+    learning_rate: float,
+    num_train_epochs: int,
+    teacher_labels: tuple[str, ...] = (),
+    always_train: bool = False,
+    loaded: LoadedModel | None = None,
+    extra_terms: Mapping[str, LossTerm] | None = None,
+) -> ReadyTeacher:
+    """Load a classifier, fine-tune it if it has no head for the data's labels, and score it.
+
+    Args:
+        path: Its checkpoint.
+        data: Labelled texts.
+        config: How to train.
+        work: The run's work directory; the fine-tuned checkpoint is kept in ``work/teacher``.
+        device: Where it runs.
+        learning_rate: Of the fine-tuning.
+        num_train_epochs: Of the fine-tuning.
+        teacher_labels: Names of its logits in their order, where it has none.
+        always_train: Also train a model that has a head.
+        loaded: A model of one's own instead of the one in ``path``.
+        extra_terms: See `compress.finetune.fine_tune`.
+
+    Raises:
+        ModelError: It can't be used, or it is no better on dev than the majority class.
+    """
+    torch.manual_seed(config.seed)  # of a new head
+    loaded = loaded or load_teacher(
+        path,
+        task="text-classification",
+        labels=data.labels,
+        problem_type=data.problem_type,
+        teacher_labels=teacher_labels,
+        work_dir=work / "tokenizer",
+    )
+    tokenizer = load_tokenizer(path, config.max_length, work_dir=work / "tokenizer")
+    encoded = encode_data(tokenizer, data, max_length=config.max_length)
+    model = loaded.model.to(device)  # type: ignore[arg-type]  # transformers' stub of to()
+    phase, directory = None, path
+    metric, _ = selection_metric(config)
+    if always_train or not loaded.has_head:
+        logger.info("Fine-tuning the teacher on %d rows.", len(data.train))
+        result = fine_tune(
+            model,
+            tokenizer,
+            data,
+            encoded,
+            config,
+            checkpoint_dir=work / "teacher.checkpoints",
+            learning_rate=learning_rate,
+            num_train_epochs=num_train_epochs,
+            extra_terms=extra_terms,
+        )
+        phase = phase_record(
+            "teacher", result.history, result.evals, metric=metric, best_step=result.best_step
+        )
+        directory = work / "teacher"
+        save_checkpoint(model, loaded.tokenizer_dir, directory)
+    dev = dev_evaluator(model, encoded.dev, data.dev, data, pad_id=tokenizer.pad_id)()
+    logger.info("teacher: dev %s %.4f", metric, dev[metric])
+    _require_better_than_majority(dev, data)
+    return ReadyTeacher(model, tokenizer, loaded.tokenizer_dir, encoded, dev, phase, directory)
+
+
+def _require_better_than_majority(dev: dict[str, float], data: TaskData) -> None:
+    if data.problem_type == "multi_label_classification":
+        score, floor, name = dev["micro_f1"], 0.0, "micro_f1"
+    else:
+        score, floor, name = dev["accuracy"], majority_share(data.dev.labels or []), "accuracy"
+    if score <= floor:
+        raise ModelError(
+            f"The teacher's {name} on dev is {score:.4f}, no better than always answering the "
+            f"most frequent class ({floor:.4f}): a student of it would learn nothing. Check the "
+            "labels and their order, or train it longer (--teacher-num-train-epochs, "
+            "--teacher-learning-rate)."
+        )
+
+
+def save_checkpoint(model: PreTrainedModel, tokenizer_dir: Path, directory: Path) -> None:
+    """Write a Hugging Face checkpoint with its tokenizer, whole."""
+    with whole_directory(directory) as building:
+        model.save_pretrained(building, safe_serialization=True)
+        for name in _TOKENIZER_FILES:
+            if (tokenizer_dir / name).is_file():
+                shutil.copyfile(tokenizer_dir / name, building / name)

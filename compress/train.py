@@ -1,0 +1,122 @@
+"""``python -m compress.train``: fine-tune a full-size model on labelled texts."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from compress.options import main, option, save_run
+from compress.settings import TrainingConfig
+from edgebert.errors import InputError
+from edgebert.files import whole_directory, write_json
+
+if TYPE_CHECKING:
+    from compress.data import TaskData
+    from compress.finetune import LossTerm
+
+logger = logging.getLogger(__name__)
+
+METRICS_NAME = "metrics.json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainConfig(TrainingConfig):
+    """Fine-tune a full-size model on labelled texts."""
+
+    model: str = option(help="Alias, checkpoint directory or hub id", aliases=("teacher",))
+    no_fallback: bool = option(False, help="Fail where the model can't be had, take no other")
+    output_dir: Path = option(Path("teacher"), help="Where the checkpoint goes")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.task != "text-classification":
+            raise InputError(f"train can do the task text-classification, not {self.task!r}.")
+
+
+def train(
+    config: TrainConfig,
+    *,
+    data: TaskData | None = None,
+    extra_terms: Mapping[str, LossTerm] | None = None,
+) -> dict[str, Any]:
+    """Fine-tune a model, keep its best weights by dev, and score them on test once.
+
+    ``output_dir`` becomes a Hugging Face checkpoint with ``metrics.json`` and ``run.json``.
+
+    Args:
+        config: The settings.
+        data: Texts and labels of one's own instead of files.
+        extra_terms: Loss terms of one's own by name, see `compress.finetune.fine_tune`.
+
+    Returns:
+        What ``metrics.json`` holds: ``{"dev": {"accuracy": …}, "test": …}``.
+
+    Raises:
+        EdgeBertError: See `compress.data.load_data` and `compress.teacher_step.ready_classifier`.
+    """
+    import json
+
+    from compress.data import load_data
+    from compress.device import resolve_device, set_threads
+    from compress.finetune import dev_evaluator
+    from compress.teacher_step import ready_classifier
+    from compress.teachers import resolve_teacher
+    from compress.work import open_work
+
+    work = open_work(config)
+    if work is None:
+        finished: dict[str, Any] = json.loads((config.output_dir / METRICS_NAME).read_text())
+        return finished
+    set_threads(config.threads)
+    device = resolve_device(config.device)
+    data = data or load_data(config, task=config.task, seed=config.seed)
+    found = resolve_teacher(config.model, no_fallback=config.no_fallback)
+    ready = ready_classifier(
+        found.path,
+        data,
+        config,
+        work=work,
+        device=device,
+        learning_rate=config.learning_rate,
+        num_train_epochs=config.num_train_epochs,
+        always_train=True,
+        extra_terms=extra_terms,
+    )
+    metrics: dict[str, Any] = {"dev": ready.dev, "test": None}
+    if data.test is not None and data.test.labels is not None and ready.encoded.test is not None:
+        score = dev_evaluator(
+            ready.model, ready.encoded.test, data.test, data, pad_id=ready.tokenizer.pad_id
+        )
+        metrics["test"] = score()
+    metrics["model"] = {"requested": found.requested, "used": found.used, "note": found.note}
+    with whole_directory(config.output_dir) as building:
+        shutil.copytree(ready.directory, building, dirs_exist_ok=True)
+        write_json(building / METRICS_NAME, metrics)
+        save_run(config, building)
+    shutil.rmtree(work)
+    logger.info("Wrote %s", config.output_dir)
+    return metrics
+
+
+def _step(config: TrainConfig) -> None:
+    import json
+
+    print(json.dumps(train(config)))
+
+
+if __name__ == "__main__":
+    from compress.teachers import list_teachers
+
+    sys.exit(
+        main(
+            TrainConfig,
+            _step,
+            prog="python -m compress.train",
+            tables={"list-teachers": list_teachers},
+        )
+    )

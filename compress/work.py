@@ -1,0 +1,81 @@
+"""Where an unfinished run lives: ``OUTPUT.work`` beside ``OUTPUT``, until the result is whole."""
+
+from __future__ import annotations
+
+import json
+import logging
+import shutil
+from pathlib import Path
+from typing import Any
+
+from compress.options import RUN_NAME, config_to_dict, save_run
+from edgebert.errors import InputError, ResumeError
+from edgebert.files import check_writable
+
+logger = logging.getLogger(__name__)
+
+# how a run is asked for, not what it computes
+_MANNERS = ("resume", "overwrite_output_dir", "output_dir")
+
+
+def open_work(config: Any) -> Path | None:
+    """Prepare the work directory of a step, before anything costly.
+
+    Args:
+        config: Settings with ``output_dir``, ``overwrite_output_dir`` and ``resume``.
+
+    Returns:
+        The work directory, empty or with what an interrupted run left; None when ``resume`` was
+        asked for and the finished result of the same settings already stands in ``output_dir``.
+
+    Raises:
+        InputError: Something stands in the way and neither flag says what to do with it.
+        ResumeError: What stands there was made with other settings.
+    """
+    output: Path = config.output_dir
+    work = output.with_name(output.name + ".work")
+    check_writable(output)
+    unfinished = (work / RUN_NAME).is_file()
+    if config.resume and unfinished:
+        _check_same(config, work)
+        return work
+    if config.resume and (output / RUN_NAME).is_file():
+        _check_same(config, output)
+        logger.info("%s is already finished.", output)
+        return None
+    if not config.overwrite_output_dir:
+        _require_free(output, work if unfinished else None)
+    if config.resume:
+        logger.info("Nothing to resume in %s: starting from the beginning.", work)
+    shutil.rmtree(work, ignore_errors=True)
+    work.mkdir(parents=True)
+    save_run(config, work)
+    return work
+
+
+def _require_free(output: Path, unfinished: Path | None) -> None:
+    if output.is_dir() and any(output.iterdir()):
+        raise InputError(
+            f"{output} is not empty; give another --output-dir, or replace it with "
+            "--overwrite-output-dir."
+        )
+    if unfinished is not None:
+        raise InputError(
+            f"{unfinished} holds an unfinished run; go on with --resume, or start over with "
+            "--overwrite-output-dir."
+        )
+
+
+def _check_same(config: Any, directory: Path) -> None:
+    stored = json.loads((directory / RUN_NAME).read_text(encoding="utf-8"))
+    given = {"step": type(config).__name__, **config_to_dict(config)}
+    different = [
+        f"{name} was {stored.get(name)!r} and is {given.get(name)!r}"
+        for name in sorted(set(stored) | set(given))
+        if name not in _MANNERS and stored.get(name) != given.get(name)
+    ]
+    if different:
+        raise ResumeError(
+            f"{directory} was made with other settings: {'; '.join(different)}. Resume with the "
+            "same settings, or start over with --overwrite-output-dir."
+        )
