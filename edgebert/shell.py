@@ -11,6 +11,9 @@ from edgebert.errors import EdgeBertError
 
 logger = logging.getLogger(__name__)
 
+# What an install may lack on purpose: the extra `compress` brings it.
+_TOOLCHAIN = {"torch", "transformers", "safetensors", "datasets", "onnx", "nncf", "pyarrow"}
+
 EXIT_DONE, EXIT_ERROR, EXIT_USAGE, EXIT_GATE, EXIT_INTERRUPTED = 0, 1, 2, 3, 130
 
 
@@ -26,7 +29,8 @@ def run_command(action: Callable[[], int]) -> int:
 
     Returns:
         What ``action`` returned; the error's own code for one of ours (1, or 3 for a gate); 1 for
-        an error of the system (disk full, no permission) and lack of memory; 130 after Ctrl+C.
+        an error of the system (disk full, no permission), lack of memory or of a package of the
+        toolchain; 130 after Ctrl+C.
     """
     try:
         return action()
@@ -45,6 +49,14 @@ def run_command(action: Callable[[], int]) -> int:
     except OSError as error:
         where = f" ({error.filename})" if error.filename else ""
         _say(f"{error.strerror or error}{where}")
+        return EXIT_ERROR
+    except ModuleNotFoundError as error:
+        if (error.name or "").split(".")[0] not in _TOOLCHAIN:  # a mistake of ours
+            raise
+        _say(
+            f"This needs the package {error.name!r}, which is not installed. "
+            "Install it with: pip install 'edgebert[compress]'"
+        )
         return EXIT_ERROR
 
 

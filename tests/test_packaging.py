@@ -1,0 +1,136 @@
+"""What is published: the wheel, its extras, and an install that has no torch."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+import tomllib
+from packaging.requirements import Requirement
+
+from tests.edgebert.bundles import write_bundle
+
+ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+EXTRAS = {
+    name: [Requirement(line) for line in lines]
+    for name, lines in PROJECT["optional-dependencies"].items()
+}
+
+
+def pins(file: str) -> list[Requirement]:
+    lines = (ROOT / file).read_text(encoding="utf-8").splitlines()
+    return [Requirement(text) for line in lines if (text := line.split("#")[0].strip())]
+
+
+def brought_by(extra: str) -> set[str]:
+    """Name all packages of an extra, those of the extras that it names too."""
+    names = set()
+    for requirement in EXTRAS[extra]:
+        if requirement.name == "edgebert":
+            names |= set().union(*map(brought_by, requirement.extras))
+        else:
+            names.add(requirement.name)
+    return names
+
+
+def test_the_base_install_is_numpy_and_tokenizers():
+    assert {Requirement(line).name for line in PROJECT["dependencies"]} == {"numpy", "tokenizers"}
+
+
+def test_all_is_every_extra_but_optimum_and_dev():
+    others = set(EXTRAS) - {"all", "optimum", "dev"}
+    assert brought_by("all") == set().union(*map(brought_by, others))
+
+
+@pytest.mark.parametrize("extra", ["onnx", "openvino", "tflite", "features", "serve"])
+def test_an_extra_of_the_runtime_side_brings_no_torch(extra):
+    assert brought_by(extra).isdisjoint({"torch", "transformers", "safetensors", "datasets"})
+
+
+@pytest.mark.parametrize("extra", ["all", "dev"])
+def test_constraints_pin_what_an_extra_brings(extra):
+    pinned = {pin.name for pin in pins("constraints.txt")}
+    only_on_32_bit_arm = {"tflite-runtime"}
+    assert brought_by(extra) - pinned - only_on_32_bit_arm == set()
+
+
+@pytest.mark.parametrize("version", ["3.10", "3.11", "3.12", "3.13", "3.14"])
+def test_constraints_never_pin_a_package_twice_on_one_python(version):
+    here = {"python_version": version}
+    names = [p.name for p in pins("constraints.txt") if not p.marker or p.marker.evaluate(here)]
+    assert len(names) == len(set(names))
+
+
+def test_every_install_line_names_torch_with_the_pinned_version():
+    (pinned,) = [str(pin) for pin in pins("constraints.txt") if pin.name == "torch"]
+    files = ("Makefile", "README.md", "CONTRIBUTING.md")
+    text = "\n".join((ROOT / file).read_text(encoding="utf-8") for file in files)
+    lines = re.findall(r"^.*pip install .*-c constraints\.txt.*\[.*(?:dev|compress).*$", text, re.M)
+    assert len(lines) == 3
+    assert [line for line in lines if pinned not in line] == []
+
+
+def run(*command: str | Path, cwd: Path = ROOT) -> str:
+    done = subprocess.run(
+        [str(part) for part in command], cwd=cwd, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("dist")
+    options = ("--no-deps", "--no-build-isolation", "-w", folder)
+    run(sys.executable, "-m", "pip", "wheel", *options, ROOT)
+    (made,) = folder.glob("*.whl")
+    return made
+
+
+@pytest.fixture(scope="module")
+def installed(wheel, tmp_path_factory) -> Path:
+    """Install the wheel with ONNX Runtime in an environment of its own; give its programs' folder.
+
+    Needs the package index; without it the test is skipped, but not in CI.
+    """
+    folder = tmp_path_factory.mktemp("environment")
+    run(sys.executable, "-m", "venv", folder)
+    programs = folder / ("Scripts" if os.name == "nt" else "bin")
+    try:
+        run(programs / "python", "-m", "pip", "install", "-q", "-c", "constraints.txt",
+            f"{wheel}[onnx]")  # fmt: skip
+    except AssertionError as error:
+        if "CI" in os.environ or "onnection" not in str(error):
+            raise
+        pytest.skip("needs the package index")
+    return programs
+
+
+@pytest.mark.slow
+def test_the_wheel_is_pure_python_and_typed_and_holds_its_licence(wheel):
+    names = zipfile.ZipFile(wheel).namelist()
+    assert wheel.name.endswith("-py3-none-any.whl")
+    assert {f"{p}/py.typed" for p in ("edgebert", "runtimes", "compress")} <= set(names)
+    assert any(name.endswith("licenses/LICENSE") for name in names)
+    assert {n.split("/")[0] for n in names if ".dist-info" not in n} == {
+        *("edgebert", "runtimes", "compress")
+    }
+
+
+@pytest.mark.slow
+def test_a_runtime_install_has_no_torch_and_runs_a_bundle(installed, tmp_path):
+    write_bundle(tmp_path / "bundle", task="text-classification")
+    packages = run(installed / "python", "-m", "pip", "list", "--format=freeze").lower()
+    label, score, text = run(
+        *(installed / "edgebert", "classify", tmp_path / "bundle", "good film"), cwd=tmp_path
+    ).split("\t")
+    assert re.findall(r"^(?:torch|transformers|safetensors)\b.*", packages, re.M) == []
+    assert label in ("bad", "fair", "good")
+    assert 1 / 3 < float(score) <= 1
+    assert text == "good film\n"
