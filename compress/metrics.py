@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from compress.columns import Labels
 from compress.data import Split
 from edgebert.errors import DataError, InputError
 
@@ -158,13 +159,13 @@ def fisher_interval(correlation: float, total: int, *, z: float = 1.959964) -> t
 
 
 def evaluate_logits(
-    logits: npt.ArrayLike, split: Split, labels: Sequence[str], problem_type: str | None
+    logits: npt.ArrayLike, split: Split | Labels, labels: Sequence[str], problem_type: str | None
 ) -> dict[str, Any]:
     """Measure a classifier's logits on a labelled split.
 
     Args:
         logits: ``[n, C]`` in the order of the split and of ``labels``.
-        split: Its labels are names, or tuples of names for multi-label.
+        split: A split, or its labels alone: names, or tuples of names for multi-label.
         labels: Names in the order of the logits.
         problem_type: Multi-label takes every label of a logit above 0 (probability one half).
 
@@ -174,20 +175,23 @@ def evaluate_logits(
         right), its ``interval``, ``per_class``. Always ``rows``.
 
     Raises:
-        DataError: The split has no labels, or one that ``labels`` lacks.
+        DataError: There are no labels to compare with, or one that ``labels`` lacks.
         InputError: The logits don't fit the split, or hold NaN or infinity.
     """
+    targets = split.labels if isinstance(split, Split) else split
+    if not targets:
+        raise DataError("There are no labels to measure predictions with; give --label-column.")
     values = np.asarray(logits, dtype=np.float64)
-    if values.shape != (len(split), len(labels)):
+    if values.shape != (len(targets), len(labels)):
         raise InputError(
-            f"logits are {list(values.shape)}, but {split.name} has {len(split)} rows and there "
-            f"are {len(labels)} labels."
+            f"logits are {list(values.shape)}, but there are {len(targets)} rows and "
+            f"{len(labels)} labels."
         )
     if not np.isfinite(values).all():
         raise InputError("logits hold NaN or infinity; the model is damaged.")
     if problem_type == MULTI_LABEL:
-        return _evaluate_multi(values > 0, label_matrix(split, labels), labels)
-    return _evaluate_single(values.argmax(axis=1), label_ids(split, labels), labels)
+        return _evaluate_multi(values > 0, label_matrix(targets, labels), labels)
+    return _evaluate_single(values.argmax(axis=1), label_ids(targets, labels), labels)
 
 
 def _evaluate_single(predicted: Ints, expected: Ints, labels: Sequence[str]) -> dict[str, Any]:
@@ -220,28 +224,28 @@ def _evaluate_multi(predicted: Bools, expected: Bools, labels: Sequence[str]) ->
     }
 
 
-def label_ids(split: Split, labels: Sequence[str]) -> Ints:
-    """Turn a split's label names into places in ``labels``, int64 ``[n]``."""
-    places = {label: place for place, label in enumerate(labels)}
-    try:
-        return np.array([places[label] for label in _labels(split)], dtype=np.int64)
-    except KeyError as error:
-        raise DataError(f"{split.source} has a label {error} that is not in {labels}.") from error
+def label_ids(targets: Labels, labels: Sequence[str]) -> Ints:
+    """Turn label names into places in ``labels``, int64 ``[n]``."""
+    places = _places(targets, labels)
+    return np.array([places[label] for label in targets], dtype=np.int64)
 
 
-def label_matrix(split: Split, labels: Sequence[str]) -> Bools:
-    """Turn a split's tuples of label names into bool ``[n, C]``."""
-    places = {label: place for place, label in enumerate(labels)}
-    matrix = np.zeros((len(split), len(labels)), dtype=np.bool_)
-    try:
-        for row, names in enumerate(_labels(split)):
-            matrix[row, [places[name] for name in names]] = True
-    except KeyError as error:
-        raise DataError(f"{split.source} has a label {error} that is not in {labels}.") from error
+def label_matrix(targets: Labels, labels: Sequence[str]) -> Bools:
+    """Turn tuples of label names into bool ``[n, C]``."""
+    places = _places((name for names in targets for name in _several(names)), labels)
+    matrix = np.zeros((len(targets), len(labels)), dtype=np.bool_)
+    for row, names in enumerate(targets):
+        matrix[row, [places[name] for name in _several(names)]] = True
     return matrix
 
 
-def _labels(split: Split) -> Sequence[Any]:
-    if split.labels is None:
-        raise DataError(f"{split.source} has no labels, so nothing can be measured on it.")
-    return split.labels
+def _several(names: object) -> tuple[str, ...]:
+    return names if isinstance(names, tuple) else (str(names),)
+
+
+def _places(used: Iterable[object], labels: Sequence[str]) -> dict[object, int]:
+    places: dict[object, int] = {label: place for place, label in enumerate(labels)}
+    unknown = sorted({str(label) for label in used if label not in places})
+    if unknown:
+        raise DataError(f"Labels {', '.join(unknown)} are not among {', '.join(labels)}.")
+    return places

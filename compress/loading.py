@@ -1,0 +1,275 @@
+"""A checkpoint's directory as a torch model and a tokenizer, loaded in silence and checked."""
+
+from __future__ import annotations
+
+import atexit
+import inspect
+import json
+import logging
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from compress.checkpoints import check_checkpoint, check_max_length, read_config
+from compress.hub import one_line, quiet
+from compress.labels import align_labels, is_nameless, named_labels, reorder_head, set_labels
+from edgebert.errors import InputError, ModelError
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+    from edgebert.tokenizer import Tokenizer
+
+logger = logging.getLogger(__name__)
+
+_SPECIALS = ("pad", "unk", "cls", "sep", "mask", "bos", "eos")
+
+
+@dataclass(frozen=True)
+class LoadedModel:
+    """A model with what is needed to use it.
+
+    Attributes:
+        model: fp32, in eval mode, on the CPU.
+        has_head: Whether the checkpoint had the head of the task; else the head is random and is
+            to be trained first. True for ``feature-extraction``, which needs none.
+        tokenizer_dir: Directory with its ``tokenizer.json``.
+        labels: Names in the order of the logits; empty for a task without labels.
+    """
+
+    model: PreTrainedModel
+    has_head: bool
+    tokenizer_dir: Path
+    labels: tuple[str, ...]
+
+
+def load_teacher(
+    path: Path,
+    *,
+    task: str,
+    labels: Sequence[str] = (),
+    problem_type: str | None = None,
+    teacher_labels: Sequence[str] = (),
+    work_dir: Path | None = None,
+) -> LoadedModel:
+    """Load a checkpoint for a task.
+
+    A head that is there gets its logits in the order of ``labels``, matched by name. A head that
+    is missing is initialised from torch's global generator; seed it before.
+
+    Args:
+        path: The directory.
+        task: One of ``compress.settings.TASKS``.
+        labels: The data's labels in order; without them the checkpoint's own are kept.
+        problem_type: Of a text-classification.
+        teacher_labels: Names of the checkpoint's logits in their order, where it has none.
+        work_dir: Where a ``tokenizer.json`` goes when the checkpoint has none; by default a
+            temporary directory.
+
+    Raises:
+        ModelError: The directory can't be used, or its labels don't fit the data's.
+    """
+    check_checkpoint(path)
+    tokenizer_dir = prepare_tokenizer(path, work_dir=work_dir)
+    names: tuple[str, ...] = ()
+    if task == "text-classification":
+        model, has_head, names = _load_classifier(path, labels, problem_type, teacher_labels)
+    elif task == "fill-mask":
+        model, missing, _ = _from_pretrained("AutoModelForMaskedLM", path)
+        has_head = not missing
+    elif task == "feature-extraction":
+        model, _, _ = _from_pretrained("AutoModel", path, without_pooler=True)
+        has_head = True
+    else:
+        raise InputError(f"Unknown task {task!r}.")
+    model.train(mode=False)
+    return LoadedModel(model, has_head, tokenizer_dir, names)
+
+
+def _load_classifier(
+    path: Path, labels: Sequence[str], problem_type: str | None, teacher_labels: Sequence[str]
+) -> tuple[PreTrainedModel, bool, tuple[str, ...]]:
+    from transformers import AutoConfig
+
+    config = AutoConfig.from_pretrained(path, local_files_only=True)
+    own = {int(logit): str(name) for logit, name in config.id2label.items()}
+    if labels:
+        config.num_labels = len(labels)
+    if problem_type is not None:
+        config.problem_type = problem_type
+    model, missing, mismatched = _from_pretrained(
+        "AutoModelForSequenceClassification", path, config=config
+    )
+    if missing and not labels:
+        raise ModelError(f"{path} has no classification head; train one with compress.train.")
+    if missing:
+        set_labels(model, labels)
+        return model, False, tuple(labels)
+    if teacher_labels:
+        own = named_labels(own, teacher_labels)
+    if not labels:
+        labels = tuple(own[logit] for logit in sorted(own))
+        if is_nameless(labels):
+            logger.warning("The labels of %s have no names, only %s, ….", path, labels[0])
+    permutation = align_labels(own, labels)
+    if mismatched:
+        raise ModelError(f"{path}: config.json names {len(own)} labels, but the head has others.")
+    reorder_head(model, permutation)
+    set_labels(model, labels)
+    return model, True, tuple(labels)
+
+
+def _from_pretrained(
+    auto: str, path: Path, *, config: Any = None, without_pooler: bool = False
+) -> tuple[PreTrainedModel, bool, bool]:
+    """Load a model; tell whether parts of its head were missing, and whether some had no fit."""
+    import torch
+    import transformers
+
+    options: dict[str, Any] = {"config": config} if config is not None else {}
+    if without_pooler and _takes_pooler_option(path):
+        options["add_pooling_layer"] = False
+    try:
+        with _quiet_transformers():
+            model, info = getattr(transformers, auto).from_pretrained(
+                path,
+                dtype=torch.float32,
+                local_files_only=True,
+                use_safetensors=True,
+                output_loading_info=True,
+                ignore_mismatched_sizes=True,
+                **options,
+            )
+    except (OSError, ValueError, RuntimeError, KeyError) as error:
+        raise ModelError(f"{path} can't be loaded ({one_line(error)}).") from error
+    return model, *_check_loaded(path, model, info)
+
+
+def _check_loaded(path: Path, model: PreTrainedModel, info: Any) -> tuple[bool, bool]:
+    tied = set(getattr(model, "all_tied_weights_keys", None) or ())
+    missing = set(info["missing_keys"]) - tied
+    base = f"{model.base_model_prefix}."
+    is_base = model.base_model is model
+    encoder = {key for key in missing if is_base or key.startswith(base)}
+    wrong = [key for key, *_ in info["mismatched_keys"] if is_base or key.startswith(base)]
+    lost = sorted(key for key in encoder if "pooler" not in key) + sorted(wrong)
+    if lost:
+        raise ModelError(
+            f"{path} lacks {len(lost)} weights of its encoder, or has them in other shapes "
+            f"({', '.join(lost[:3])}); its config.json and model.safetensors don't belong together."
+        )
+    return bool(missing), bool(info["mismatched_keys"])
+
+
+def _takes_pooler_option(path: Path) -> bool:
+    from transformers import MODEL_MAPPING, AutoConfig
+
+    config = AutoConfig.from_pretrained(path, local_files_only=True)
+    model_class: Any = MODEL_MAPPING[type(config)]
+    return "add_pooling_layer" in inspect.signature(model_class).parameters
+
+
+@contextmanager
+def _quiet_transformers() -> Iterator[None]:
+    """Say nothing of missing heads and show no bar: the caller is told by what is returned."""
+    from transformers.utils import logging as transformers_logging
+
+    shown = transformers_logging.is_progress_bar_enabled()
+    transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    try:
+        with quiet("transformers"):
+            yield
+    finally:
+        if shown:
+            transformers_logging.enable_progress_bar()  # type: ignore[no-untyped-call]
+
+
+def prepare_tokenizer(path: Path, *, work_dir: Path | None = None) -> Path:
+    """Give a directory with the checkpoint's ``tokenizer.json``, made if it has none.
+
+    Raises:
+        ModelError: There are no tokenizer files, or they can't be converted.
+    """
+    if (path / "tokenizer.json").is_file():
+        return path
+    from transformers import AutoTokenizer
+
+    if work_dir is None:
+        work_dir = Path(tempfile.mkdtemp(prefix="edgebert-tokenizer-"))
+        atexit.register(shutil.rmtree, work_dir, ignore_errors=True)
+    vocabularies = [*path.glob("vocab.*"), *path.glob("*.model")]
+    if not vocabularies:
+        raise ModelError(
+            f"{path} has no tokenizer: neither tokenizer.json nor a vocabulary. Copy the "
+            "tokenizer's files of the model it comes from."
+        )
+    try:
+        with _quiet_transformers():
+            AutoTokenizer.from_pretrained(path, local_files_only=True).save_pretrained(work_dir)
+    except (OSError, ValueError, ImportError) as error:
+        raise ModelError(f"The tokenizer of {path} can't be read ({one_line(error)}).") from error
+    if not (work_dir / "tokenizer.json").is_file():
+        raise ModelError(f"The tokenizer of {path} has no fast form, which edgebert needs.")
+    return work_dir
+
+
+def load_tokenizer(path: Path, max_length: int, *, work_dir: Path | None = None) -> Tokenizer:
+    """Open a checkpoint's tokenizer, after checking that the model has room for its output.
+
+    Args:
+        path: The checkpoint.
+        max_length: Longest input that is going to be made, special tokens included.
+        work_dir: See `load_teacher`.
+
+    Raises:
+        InputError: ``max_length`` is above the model's positions.
+        ModelError: There is no usable tokenizer.
+    """
+    from edgebert.tokenizer import Tokenizer
+
+    check_max_length(path, max_length)
+    directory = prepare_tokenizer(path, work_dir=work_dir)
+    return Tokenizer(directory, special_ids=special_token_ids(directory, path))
+
+
+def special_token_ids(tokenizer_dir: Path, path: Path | None = None) -> dict[str, int]:
+    """Read the ids of the special tokens by name, as ``pad_token_id``.
+
+    Args:
+        tokenizer_dir: Directory with ``tokenizer.json`` and what says which token is which.
+        path: The checkpoint; its configuration is asked for the padding when the files don't say.
+
+    Raises:
+        ModelError: No padding token is known.
+    """
+    from tokenizers import Tokenizer as FastTokenizer
+
+    try:
+        fast = FastTokenizer.from_file(str(tokenizer_dir / "tokenizer.json"))
+    except Exception as error:  # the library raises no narrower type
+        raise ModelError(f"{tokenizer_dir}/tokenizer.json is damaged ({error}).") from error
+    names: dict[str, Any] = {}
+    for file in ("special_tokens_map.json", "tokenizer_config.json"):
+        try:
+            names.update(json.loads((tokenizer_dir / file).read_text(encoding="utf-8")))
+        except FileNotFoundError:
+            continue
+        except (ValueError, TypeError) as error:
+            raise ModelError(f"{tokenizer_dir / file} is damaged ({error}).") from error
+    ids = {}
+    for special in _SPECIALS:
+        name = names.get(f"{special}_token")
+        name = name.get("content") if isinstance(name, dict) else name
+        token_id = fast.token_to_id(name) if isinstance(name, str) else None
+        if token_id is not None:
+            ids[f"{special}_token_id"] = token_id
+    if "pad_token_id" not in ids:
+        pad = read_config(path or tokenizer_dir).get("pad_token_id")
+        if not isinstance(pad, int):
+            raise ModelError(f"{tokenizer_dir} names no padding token (pad_token).")
+        ids["pad_token_id"] = pad
+    return ids
