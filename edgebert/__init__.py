@@ -6,11 +6,17 @@ use.
 
 from __future__ import annotations
 
+import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from edgebert.runtime import Runtime as Runtime
+
+# From 1.29 on, importing ONNX Runtime starts a thread that writes to the user's cache folder and
+# sends data to its maker; and a forked child with it hangs at its exit. Nothing of ours may do so,
+# and it can only be refused before that import. Set it to 0 to have it back.
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
 __version__ = "0.1.0"
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import threading
+import weakref
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -28,7 +30,7 @@ class Engine:
     """One artifact on one engine, for any number of threads.
 
     A forked child has none of its parent's threads, so a session of the parent would wait for them
-    for ever; each process opens its own at its first call.
+    for ever. The child leaves that session alone and opens its own at its first call.
     """
 
     def __init__(
@@ -44,9 +46,10 @@ class Engine:
         self.artifact = artifact
         self._path = directory / artifact.files[0].path
         self._options = options
-        self._backends: dict[int, Backend] = {}  # by process id
-        self._locks: dict[int, threading.Lock] = {}
+        self._backend: Backend | None = None
+        self._lock = threading.Lock()
         self._closed = False
+        _ENGINES.add(self)
         opened = self.backend()
         self.name = opened.engine
         self.output = OUTPUT_OF_TASK[task]
@@ -66,13 +69,10 @@ class Engine:
         """
         if self._closed:
             raise BackendError("This Runtime is closed; make a new one.")
-        pid = os.getpid()
-        opened = self._backends.get(pid)
+        opened = self._backend
         if opened is None:
-            # a lock of the parent may be held for ever in the child, so locks are by process too
-            with self._locks.setdefault(pid, threading.Lock()):
-                opened = self._backends.get(pid) or self._open()
-                self._backends[pid] = opened
+            with self._lock:
+                opened = self._backend = self._backend or self._open()
         return opened
 
     def run(self, batch: Batch) -> dict[str, FloatArray]:
@@ -114,9 +114,21 @@ class Engine:
     def close(self) -> None:
         """Give back the engine's memory in this process."""
         self._closed = True
-        opened = self._backends.pop(os.getpid(), None)
+        opened, self._backend = self._backend, None
         if opened is not None:
             opened.close()
+
+    def forget(self) -> None:
+        """Leave the parent's session alone, in a forked child.
+
+        Even its end would wait for the parent's threads, so it never ends: a reference is kept
+        that the interpreter, when it exits, doesn't know of. A lock that another thread of the
+        parent held would never be given back.
+        """
+        if self._backend is not None:
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._backend))
+        self._backend = None
+        self._lock = threading.Lock()
 
     def _open(self) -> Backend:
         try:
@@ -124,3 +136,15 @@ class Engine:
         except BackendRunError as error:
             needed = self.artifact.min_engine
             raise BackendRunError(f"{error} It needs {needed} or newer.") from error
+
+
+_ENGINES: weakref.WeakSet[Engine] = weakref.WeakSet()
+
+
+def _forget_all() -> None:
+    for engine in list(_ENGINES):
+        engine.forget()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(after_in_child=_forget_all)
