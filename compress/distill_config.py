@@ -32,7 +32,9 @@ class DistillConfig(TrainingConfig):
     temperature: float = option(2.0, help="Softmax temperature of the soft targets")
     hard_weight: float = option(0.0, help="Part of the loss on true labels, 0 to 1")
     hidden_weight: float = option(1.0, help="Weight of the hidden-state term where a method has it")
-    num_relation_heads: int = option(12, help="minilm: heads that relations are split into")
+    num_relation_heads: int | None = option(
+        None, help="minilm: heads that relations are split into (default: as many as fit)"
+    )
     teacher_layer: int | None = option(None, help="minilm: teacher layer to imitate (default last)")
     intermediate_epochs: int = option(2, help="tinybert, minilm: epochs of the first phase")
     teacher_learning_rate: float = option(1e-4, help="Fine-tuning: peak learning rate")
@@ -53,7 +55,7 @@ class DistillConfig(TrainingConfig):
             raise InputError(f"hard_weight must be from 0 to 1, got {self.hard_weight}.")
         for name in ("hidden_weight", "cache_size_gb"):
             require_at_least(name, getattr(self, name), 0)
-        for name in ("num_relation_heads", "intermediate_epochs", "teacher_num_train_epochs"):
+        for name in ("intermediate_epochs", "teacher_num_train_epochs"):
             require_at_least(name, getattr(self, name), 1)
         if not self.teacher_learning_rate > 0:
             raise InputError(

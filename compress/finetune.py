@@ -15,11 +15,11 @@ from torch import Tensor, nn
 from compress.batches import LengthBatches
 from compress.capture import Wanted, forward_features
 from compress.data import Split, TaskData
+from compress.dev_score import DevScore
 from compress.encoding import EncodedTexts, RowArray, collate, encode_texts
 from compress.loop import LoopResult, LoopSettings, train_loop
 from compress.losses import hard_label_loss
-from compress.metrics import METRICS, evaluate_logits
-from compress.predict import predict
+from compress.probe import Probe, TaskHead, make_probe
 from edgebert.errors import InputError, ModelError
 
 if TYPE_CHECKING:
@@ -33,25 +33,41 @@ LossTerm = Callable[[Any, Any, Mapping[str, Tensor]], Tensor]
 
 @dataclass(frozen=True)
 class EncodedData:
-    """The splits of `TaskData` as token ids, and train's labels as a tensor."""
+    """What training looks at, as token ids.
+
+    Attributes:
+        train: Training rows.
+        dev: What picks the weights.
+        train_labels: See `label_tensor`; None for a task without labels.
+    """
 
     train: EncodedTexts
-    dev: EncodedTexts
-    test: EncodedTexts | None
+    dev: Probe
     train_labels: Tensor | None
 
 
-def encode_data(tokenizer: Tokenizer, data: TaskData, *, max_length: int) -> EncodedData:
-    """Encode every split once."""
+def encode_data(
+    tokenizer: Tokenizer,
+    data: TaskData,
+    head: TaskHead,
+    *,
+    max_length: int,
+    mask_id: int | None = None,
+) -> EncodedData:
+    """Encode train and dev once.
 
-    def encode(split: Split) -> EncodedTexts:
-        return encode_texts(tokenizer, split.texts, split.text_pairs, max_length=max_length)
-
+    Args:
+        tokenizer: Of teacher and student.
+        data: Texts.
+        head: Of the task.
+        max_length: Longest input in tokens.
+        mask_id: Id of the mask token, for fill-mask.
+    """
+    train = data.train
     return EncodedData(
-        train=encode(data.train),
-        dev=encode(data.dev),
-        test=encode(data.test) if data.test is not None else None,
-        train_labels=label_tensor(data.train, data) if data.labels else None,
+        train=encode_texts(tokenizer, train.texts, train.text_pairs, max_length=max_length),
+        dev=make_probe(data.dev, head, tokenizer, max_length=max_length, mask_id=mask_id),
+        train_labels=label_tensor(train, data) if data.labels else None,
     )
 
 
@@ -70,21 +86,6 @@ def label_tensor(split: Split, data: TaskData) -> Tensor:
         for name in names if isinstance(names, tuple) else (str(names),):
             targets[row, index[name]] = 1.0
     return targets
-
-
-def selection_metric(config: TrainingConfig) -> tuple[str, bool]:
-    """Name the dev metric that picks the weights of a classifier, and whether more is better.
-
-    Raises:
-        InputError: The metric asked for is not one of ours.
-    """
-    multi = config.problem_type == "multi_label_classification"
-    name = config.metric_for_best_model or ("micro_f1" if multi else "accuracy")
-    if name not in METRICS:
-        raise InputError(
-            f"metric_for_best_model {name!r} is unknown; use one of {', '.join(METRICS)}."
-        )
-    return name, METRICS[name]
 
 
 def class_weight_tensor(config: TrainingConfig, data: TaskData) -> Tensor | None:
@@ -116,19 +117,6 @@ def class_weight_tensor(config: TrainingConfig, data: TaskData) -> Tensor | None
     return weights
 
 
-def dev_evaluator(
-    model: nn.Module, encoded: EncodedTexts, split: Split, data: TaskData, *, pad_id: int
-) -> Callable[[], dict[str, float]]:
-    """Make the function that scores a classifier on a split."""
-
-    def evaluate() -> dict[str, float]:
-        logits = predict(model, encoded, pad_id=pad_id)
-        metrics = evaluate_logits(logits, split, data.labels, data.problem_type)
-        return {name: metrics[name] for name in METRICS if name in metrics}
-
-    return evaluate
-
-
 def fine_tune(
     model: nn.Module,
     tokenizer: Tokenizer,
@@ -158,7 +146,7 @@ def fine_tune(
     Raises:
         ModelError: Trained, it is no better on dev than always saying the most frequent class.
     """
-    metric, greater = selection_metric(config)
+    score = DevScore(encoded.dev, metric=config.metric_for_best_model)
     weights = class_weight_tensor(config, data)
     device = next(model.parameters()).device
     if encoded.train_labels is None:
@@ -178,7 +166,9 @@ def fine_tune(
         return terms
 
     settings = dataclasses.replace(
-        LoopSettings.from_config(config, metric_name=metric, greater_is_better=greater),
+        LoopSettings.from_config(
+            config, metric_name=score.metric, greater_is_better=score.greater_is_better
+        ),
         learning_rate=learning_rate,
         num_train_epochs=num_train_epochs,
     )
@@ -192,7 +182,7 @@ def fine_tune(
         ),
         settings=settings,
         checkpoint_dir=checkpoint_dir,
-        evaluate=dev_evaluator(model, encoded.dev, data.dev, data, pad_id=tokenizer.pad_id),
+        evaluate=score.of(model),
         progress_label="teacher",
         resume=config.resume,
         fingerprint={

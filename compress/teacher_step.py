@@ -13,16 +13,11 @@ import torch
 
 from compress.curves import phase_record
 from compress.data import TaskData
-from compress.finetune import (
-    EncodedData,
-    LossTerm,
-    dev_evaluator,
-    encode_data,
-    fine_tune,
-    selection_metric,
-)
+from compress.dev_score import DevScore
+from compress.finetune import EncodedData, LossTerm, encode_data, fine_tune
 from compress.loading import LoadedModel, load_teacher, load_tokenizer
 from compress.metrics import majority_share
+from compress.probe import TaskHead
 from compress.report_records import PhaseRecord
 from edgebert.errors import ModelError
 from edgebert.files import whole_directory
@@ -109,10 +104,11 @@ def ready_classifier(
         work_dir=work / "tokenizer",
     )
     tokenizer = load_tokenizer(path, config.max_length, work_dir=work / "tokenizer")
-    encoded = encode_data(tokenizer, data, max_length=config.max_length)
+    head = TaskHead(task="text-classification", labels=data.labels, problem_type=data.problem_type)
+    encoded = encode_data(tokenizer, data, head, max_length=config.max_length)
+    score = DevScore(encoded.dev, metric=config.metric_for_best_model)
     model = loaded.model.to(device)  # type: ignore[arg-type]  # transformers' stub of to()
     phase, directory = None, path
-    metric, _ = selection_metric(config)
     if always_train or not loaded.has_head:
         logger.info("Fine-tuning the teacher on %d rows.", len(data.train))
         result = fine_tune(
@@ -127,12 +123,12 @@ def ready_classifier(
             extra_terms=extra_terms,
         )
         phase = phase_record(
-            "teacher", result.history, result.evals, metric=metric, best_step=result.best_step
+            "teacher", result.history, result.evals, metric=score.metric, best_step=result.best_step
         )
         directory = work / "teacher"
         save_checkpoint(model, loaded.tokenizer_dir, directory)
-    dev = dev_evaluator(model, encoded.dev, data.dev, data, pad_id=tokenizer.pad_id)()
-    logger.info("teacher: dev %s %.4f", metric, dev[metric])
+    dev = score(model)
+    logger.info("teacher: dev %s %.4f", score.metric, dev[score.metric])
     _require_better_than_majority(dev, data)
     return ReadyTeacher(model, tokenizer, loaded.tokenizer_dir, encoded, dev, phase, directory)
 
@@ -146,8 +142,7 @@ def _require_better_than_majority(dev: dict[str, float], data: TaskData) -> None
         raise ModelError(
             f"The teacher's {name} on dev is {score:.4f}, no better than always answering the "
             f"most frequent class ({floor:.4f}): a student of it would learn nothing. Check the "
-            "labels and their order, or train it longer (--teacher-num-train-epochs, "
-            "--teacher-learning-rate)."
+            "labels and their order, or train it longer or at another learning rate."
         )
 
 

@@ -62,8 +62,9 @@ def train(
     import json
 
     from compress.data import load_data
+    from compress.dev_score import DevScore
     from compress.device import resolve_device, set_threads
-    from compress.finetune import dev_evaluator
+    from compress.probe import make_probe
     from compress.teacher_step import ready_classifier
     from compress.teachers import resolve_teacher
     from compress.work import open_work
@@ -88,11 +89,10 @@ def train(
         extra_terms=extra_terms,
     )
     metrics: dict[str, Any] = {"dev": ready.dev, "test": None}
-    if data.test is not None and data.test.labels is not None and ready.encoded.test is not None:
-        score = dev_evaluator(
-            ready.model, ready.encoded.test, data.test, data, pad_id=ready.tokenizer.pad_id
-        )
-        metrics["test"] = score()
+    if data.test is not None and data.test.labels is not None:
+        head = ready.encoded.dev.head
+        probe = make_probe(data.test, head, ready.tokenizer, max_length=config.max_length)
+        metrics["test"] = DevScore(probe)(ready.model)
     metrics["model"] = {"requested": found.requested, "used": found.used, "note": found.note}
     with whole_directory(config.output_dir) as building:
         shutil.copytree(ready.directory, building, dirs_exist_ok=True)

@@ -1,0 +1,88 @@
+"""The score by which a training picks its weights, for every task and any model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from torch import nn
+
+from compress.methods import collapse_check
+from compress.metrics import METRICS, evaluate_logits, main_metric, pearson
+from compress.probe import Probe, torch_rows
+from compress.scores import score_rows
+from edgebert.errors import InputError
+from edgebert.types import FloatArray
+
+COMPARED_TEXTS = 1000
+
+
+class DevScore:
+    """Scores models that share a tokenizer on one split.
+
+    Labelled classes give accuracy and its kin; pairs with a score ``spearman``; masked tokens
+    ``accuracy``. Plain texts give ``pearson``: the correlation of all cosines among up to 1,000
+    texts with the teacher's, which stands for students of any width.
+
+    Args:
+        probe: The split.
+        metric: Which one picks the weights; None for the task's own.
+        teacher: Needed for ``pearson``.
+
+    Raises:
+        InputError: The metric is not among those that this split gives.
+    """
+
+    def __init__(
+        self, probe: Probe, *, metric: str | None = None, teacher: nn.Module | None = None
+    ) -> None:
+        self.probe = probe
+        self._reference: FloatArray | None = None
+        task, split = probe.head.task, probe.split
+        if task == "text-classification":
+            own = main_metric(task, probe.head.problem_type)
+            known = [own, "macro_f1", "accuracy"]
+            known += ["mcc"] if own == "accuracy" else []
+        elif task == "feature-extraction" and split.labels is None:
+            own, known = "pearson", ["pearson"]
+            if teacher is not None:
+                self._reference = torch_rows(teacher, probe).values
+        else:
+            own = "accuracy" if task == "fill-mask" else "spearman"
+            known = [own]
+        self.metric = metric or own
+        if self.metric not in known:
+            raise InputError(
+                f"metric_for_best_model {self.metric!r} can't be had here; use one of "
+                f"{', '.join(sorted(set(known)))}."
+            )
+        self.greater_is_better = METRICS[self.metric]
+
+    def __call__(self, model: nn.Module) -> dict[str, float]:
+        """Measure a model.
+
+        Raises:
+            ModelError: All its vectors point the same way.
+        """
+        values = torch_rows(model, self.probe).values
+        head, split = self.probe.head, self.probe.split
+        if head.task == "text-classification":
+            found = evaluate_logits(values, split, head.labels, head.problem_type)
+            return {name: found[name] for name in METRICS if name in found}
+        if head.task == "feature-extraction":
+            collapse_check(values)
+            if self._reference is not None:
+                return {"pearson": pearson(_cosines(values), _cosines(self._reference))}
+        score = score_rows(self.probe, values, values)
+        return {self.metric: score.value}
+
+    def of(self, model: nn.Module) -> Callable[[], dict[str, float]]:
+        """Bind a model: what a training loop calls."""
+        return lambda: self(model)
+
+
+def _cosines(vectors: FloatArray) -> FloatArray:
+    """Give the cosine of every two of the first texts once, float32 ``[pairs]``."""
+    first = vectors[:COMPARED_TEXTS]
+    units = first / np.linalg.norm(first, axis=1, keepdims=True)
+    return np.asarray((units @ units.T)[np.triu_indices(len(first), k=1)], dtype=np.float32)
