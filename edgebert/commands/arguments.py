@@ -29,7 +29,7 @@ def add_runtime(parser: argparse.ArgumentParser) -> None:
         "--precision", choices=("auto", *PRECISIONS), default="auto", help="(default: auto)"
     )
     add_threads(parser)
-    parser.add_argument("--max-length", type=positive, help="Tokens; at most the bundle's own")
+    parser.add_argument("--max-length", type=positive, help="Tokens (default: the bundle's)")
     parser.add_argument(
         "--self-test", choices=SELF_TESTS, default="first-load", help="(default: first-load)"
     )

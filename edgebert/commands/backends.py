@@ -47,7 +47,7 @@ def describe_machine(here: Mapping[str, Any]) -> str:
     features = " ".join(here["features"]) or "no known vector extension"
     memory = "" if here["memory_gb"] is None else f", {here['memory_gb']:.1f} GB"
     return (
-        f"{here['cpu']} ({features}), {here['cores']} cores, {here['threads']} threads{memory}, "
+        f"{here['cpu']} ({features}), {here['cores']} cores, threads: {here['threads']}{memory}, "
         f"{here['os']}, Python {here['python']}"
     )
 
