@@ -275,11 +275,7 @@ def _collect(
     model: PreTrainedModel,
     batches: Sequence[Mapping[str, Tensor]],
 ) -> list[Tensor]:
-    """Run an encoder over batches and take from each module what it gives for real tokens.
-
-    Returns:
-        Float64 ``[tokens, H]`` for each module.
-    """
+    """Run an encoder over batches; take each module's values of real tokens ``[tokens, H]``."""
     kept: list[list[Tensor]] = [[] for _ in modules]
     for batch in batches:
         here = {name: tensor.to(model.device) for name, tensor in batch.items()}

@@ -1,0 +1,118 @@
+"""Distillation methods: each a list of phases, each phase a composition of small losses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+import numpy as np
+from torch import Tensor, nn
+
+from compress.method_settings import MethodSettings
+from compress.phase import Phase, Term
+from compress.phase_builder import PhaseBuilder
+from compress.settings import Task
+from edgebert.errors import InputError, ModelError
+from edgebert.types import FloatArray
+
+__all__ = [
+    "METHODS",
+    "Method",
+    "MethodSettings",
+    "Phase",
+    "Term",
+    "build_phases",
+    "collapse_check",
+]
+
+Method = Literal["logits", "tinybert", "distilbert", "minilm", "embedding"]
+METHODS: dict[str, tuple[Task, ...]] = {  # and the tasks that each serves
+    "logits": ("text-classification",),
+    "tinybert": ("text-classification", "feature-extraction", "fill-mask"),
+    "distilbert": ("text-classification", "fill-mask"),
+    "minilm": ("text-classification", "feature-extraction", "fill-mask"),
+    "embedding": ("feature-extraction",),
+}
+COLLAPSED_COSINE = 0.98
+
+
+def build_phases(
+    method: str,
+    *,
+    student: nn.Module,
+    teacher: nn.Module,
+    layer_map: tuple[int, ...],
+    config: MethodSettings,
+    task: Task,
+    basis: Tensor | None = None,
+    extra_terms: Mapping[str, Term] | None = None,
+) -> list[Phase]:
+    """Compose a method for a student and its teacher.
+
+    Args:
+        method: One of `METHODS`.
+        student: A transformers model.
+        teacher: A transformers model, its labels in the student's order.
+        layer_map: 1-based teacher layer of each student layer.
+        config: Weights, temperature, heads.
+        task: Decides the last phase: soft targets, hidden tokens or pooled vectors.
+        basis: ``[H_teacher, H_student]`` of a projected student, where projections start.
+        extra_terms: The caller's own, added to the last phase.
+
+    Returns:
+        Phases to train one after another.
+
+    Raises:
+        InputError: Method and task don't fit, student and teacher can't be compared in the way
+            the method does, or no term is left.
+    """
+    if method not in METHODS:
+        raise InputError(f"Unknown method {method!r}. Known methods: {', '.join(METHODS)}.")
+    if task not in METHODS[method]:
+        fitting = [name for name, tasks in METHODS.items() if task in tasks]
+        raise InputError(f"Method {method!r} doesn't fit {task}; use {' or '.join(fitting)}.")
+    builder = PhaseBuilder(student, teacher, layer_map, config, task, basis)
+    phases = builder.build(method)
+    for name, term in (extra_terms or {}).items():
+        if name in phases[-1].terms:
+            raise InputError(f"The method has a term {name!r} already; name yours otherwise.")
+        phases[-1].terms[name] = term
+    for phase in phases:
+        if not phase.terms:
+            raise InputError(f"All weights of phase {phase.name!r} are 0; raise one of them.")
+    return phases
+
+
+def collapse_check(vectors: FloatArray | Tensor, *, limit: float = COLLAPSED_COSINE) -> float:
+    """Measure how alike the vectors of different texts are, and refuse a collapsed embedder.
+
+    Args:
+        vectors: One a text, ``[n, H]``, of any length; texts that differ.
+        limit: Most that the mean cosine may be.
+
+    Returns:
+        Mean cosine over all pairs of different rows; 0.0 for fewer than two rows.
+
+    Raises:
+        ModelError: It is above `limit`, or a vector is zero, NaN or infinite.
+    """
+    rows = np.asarray(vectors.detach().cpu() if isinstance(vectors, Tensor) else vectors)
+    rows = rows.astype(np.float64)
+    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    if not (np.isfinite(lengths) & (lengths > 0)).all():
+        bad = int((~(np.isfinite(lengths) & (lengths > 0))).sum())
+        raise ModelError(
+            f"{bad} of {len(rows)} vectors are zero, NaN or infinite; lower the learning rate."
+        )
+    count = len(rows)
+    if count < 2:
+        return 0.0
+    total = (rows / lengths).sum(axis=0)  # its square counts every pair twice, and each row once
+    cosine = float((total @ total - count) / (count * (count - 1)))
+    if cosine > limit:
+        raise ModelError(
+            f"The vectors collapsed: the mean cosine of different texts is {cosine:.3f}, above "
+            f"{limit}. Lower the learning rate, raise similarity_weight, or start from the "
+            "teacher's layers."
+        )
+    return cosine

@@ -1,0 +1,309 @@
+"""Methods: which phases and terms they are, what they refuse, and that they train a student."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from transformers import BertForMaskedLM, BertForSequenceClassification, BertModel
+
+from compress.capture import Wanted, forward_features
+from compress.losses import hard_label_loss, soft_target_loss
+from compress.methods import METHODS, MethodSettings, Term, build_phases, collapse_check
+from edgebert.errors import InputError, ModelError
+from tests.tiny import bert_config
+
+torch.set_num_threads(1)
+
+CLASSES = {
+    "text-classification": BertForSequenceClassification,
+    "feature-extraction": BertModel,
+    "fill-mask": BertForMaskedLM,
+}
+PAIRS = [(method, task) for method, tasks in METHODS.items() for task in tasks]
+
+
+def models(task, *, student=None, teacher=None):
+    """A student of 1 layer and a teacher of 2, without dropout: equal calls, equal numbers."""
+    torch.manual_seed(0)
+    settings = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+    made = [
+        CLASSES[task](bert_config(**settings, **changes))
+        for changes in ({"num_hidden_layers": 1, **(student or {})}, teacher or {})
+    ]
+    return {"student": made[0], "teacher": made[1].eval()}
+
+
+def phases_of(method, task, *, student=None, teacher=None, **settings):
+    pair = models(task, student=student, teacher=teacher)
+    config = MethodSettings(**settings)
+    return pair, build_phases(method, **pair, layer_map=(2,), config=config, task=task)
+
+
+@pytest.fixture
+def batch():
+    ids = torch.tensor([[2, 11, 12, 13, 3], [2, 14, 3, 0, 0], [2, 40, 41, 3, 0]])
+    return {"input_ids": ids, "attention_mask": (ids > 0).long(), "labels": torch.tensor([0, 1, 1])}
+
+
+def labelled(batch, task):
+    if task == "fill-mask":
+        labels = batch["input_ids"].masked_fill(batch["input_ids"] < 11, -100)
+        return {**batch, "labels": labels}
+    if task == "feature-extraction":
+        return {k: v for k, v in batch.items() if k != "labels"}
+    return batch
+
+
+def losses_of(phase, pair, batch):
+    with torch.no_grad():
+        teacher = forward_features(pair["teacher"], batch, phase.teacher_wanted)
+    return phase.losses(
+        forward_features(pair["student"], batch, phase.student_wanted), teacher, batch
+    )
+
+
+@pytest.mark.parametrize(
+    ("method", "task", "expected"),
+    [
+        ("logits", "text-classification", {"prediction": ["soft", "hidden"]}),
+        (
+            "tinybert",
+            "text-classification",
+            {"intermediate": ["embedding", "hidden", "attention"], "prediction": ["soft"]},
+        ),
+        ("distilbert", "text-classification", {"prediction": ["soft", "cosine"]}),
+        ("distilbert", "fill-mask", {"prediction": ["soft", "hidden_token", "cosine"]}),
+        (
+            "minilm",
+            "text-classification",
+            {
+                "relations": ["query_relation", "key_relation", "value_relation"],
+                "prediction": ["soft"],
+            },
+        ),
+        ("embedding", "feature-extraction", {"embedding": ["pooled", "similarity", "hidden"]}),
+    ],
+)
+def test_method_is_made_of_the_terms_of_its_paper(method, task, expected):
+    _, phases = phases_of(method, task)
+    assert {phase.name: list(phase.terms) for phase in phases} == expected
+
+
+@pytest.mark.parametrize(("method", "task"), PAIRS)
+@pytest.mark.parametrize("width", [32, 16])
+def test_a_few_steps_lower_the_loss_of_every_phase(method, task, width, batch):
+    pair, phases = phases_of(
+        method, task, student={"hidden_size": width, "num_attention_heads": 4}, hard_weight=0.2
+    )
+    batch = labelled(batch, task)
+    for phase in phases:
+        trained = [*pair["student"].parameters(), *phase.projections.parameters()]
+        optimizer = torch.optim.Adam(trained, lr=2e-3)
+        history = []
+        for _ in range(8):
+            loss = torch.stack(list(losses_of(phase, pair, batch).values())).sum()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            history.append(loss.item())
+        assert history[-1] < history[0]
+        assert all(p.grad is not None for p in phase.projections.parameters())
+
+
+@pytest.mark.parametrize(("method", "task"), PAIRS)
+def test_student_that_is_its_teacher_has_no_loss(method, task, batch):
+    pair = models(task, student={"num_hidden_layers": 2})
+    pair["student"].load_state_dict(pair["teacher"].state_dict())
+    config = MethodSettings(hidden_token_weight=0.0)
+    for phase in build_phases(method, **pair, layer_map=(1, 2), config=config, task=task):
+        for name, loss in losses_of(phase, pair, batch).items():
+            assert abs(loss.item()) < 1e-5, name
+
+
+def test_hard_weight_shares_the_loss_with_the_soft_targets(batch):
+    pair, (phase,) = phases_of("logits", "text-classification", hard_weight=0.25, hidden_weight=0.0)
+    found = losses_of(phase, pair, batch)
+    student, teacher = (forward_features(pair[k], batch, Wanted()).logits for k in pair)
+    torch.testing.assert_close(found["soft"], 0.75 * soft_target_loss(student, teacher, 2.0))
+    torch.testing.assert_close(found["hard"], 0.25 * hard_label_loss(student, batch["labels"]))
+
+
+def test_many_labels_a_text_train_on_float_labels(batch):
+    pair, (phase,) = phases_of(
+        "logits",
+        "text-classification",
+        hard_weight=0.5,
+        problem_type="multi_label_classification",
+    )
+    many = {**batch, "labels": torch.tensor([[1.0, 0.0], [1.0, 1.0], [0.0, 0.0]])}
+    assert all(loss.isfinite() for loss in losses_of(phase, pair, many).values())
+
+
+def test_only_what_the_terms_read_is_wanted():
+    _, (phase,) = phases_of("logits", "text-classification", hidden_weight=0.0)
+    assert phase.teacher_wanted == Wanted()
+    _, phases = phases_of("minilm", "text-classification", teacher_layer=1)
+    assert phases[0].teacher_wanted == Wanted(relations=(1,), logits=False)
+    assert phases[0].student_wanted == Wanted(relations=(1,), logits=False)
+    _, (phase,) = phases_of("embedding", "feature-extraction", hidden_weight=0.0)
+    assert phase.teacher_wanted == Wanted(logits=False, pooled="mean")
+
+
+def test_phase_that_leaves_the_head_untrained_reports_no_score_and_says_why():
+    for method in ("tinybert", "minilm"):
+        _, (first, last) = phases_of(method, "text-classification")
+        assert (first.reports_score, last.reports_score) == (False, True)
+        assert "losses only" in first.note
+
+
+def test_losses_are_float32_within_an_autocast(batch):
+    pair, phases = phases_of("tinybert", "text-classification", student={"hidden_size": 16})
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        for phase in phases:
+            assert {x.dtype for x in losses_of(phase, pair, batch).values()} == {torch.float32}
+
+
+def test_projection_is_trained_only_where_the_widths_differ():
+    _, (same, _) = phases_of("tinybert", "text-classification")
+    _, (other, _) = phases_of("tinybert", "text-classification", student={"hidden_size": 16})
+    assert dict(same.projections) == {}
+    assert {k: v.weight.shape for k, v in other.projections.items()} == {
+        "embedding": (32, 16),
+        "hidden": (32, 16),
+    }
+
+
+def test_projection_starts_at_the_basis_of_a_projected_student():
+    pair = models("text-classification", student={"hidden_size": 16})
+    basis = torch.linalg.qr(torch.randn(32, 16)).Q
+    phases = build_phases(
+        "tinybert",
+        **pair,
+        layer_map=(2,),
+        config=MethodSettings(),
+        task="text-classification",
+        basis=basis,
+    )
+    assert torch.equal(phases[0].projections["hidden"].weight, basis)
+
+
+def test_building_phases_twice_gives_the_same_projections_and_draws_nothing():
+    pair = models("text-classification", student={"hidden_size": 16})
+    arguments = {"layer_map": (2,), "config": MethodSettings(), "task": "text-classification"}
+    state = torch.get_rng_state()
+    first, second = (build_phases("logits", **pair, **arguments)[0] for _ in range(2))
+    assert torch.equal(torch.get_rng_state(), state)
+    assert torch.equal(first.projections["hidden"].weight, second.projections["hidden"].weight)
+
+
+def test_callers_term_joins_the_last_phase(batch):
+    pair = models("text-classification")
+    term = Term(
+        loss=lambda student, _teacher, _batch: student.logits.square().mean(),
+        weight=3.0,
+        student_wanted=Wanted(),
+    )
+    phases = build_phases(
+        "minilm",
+        **pair,
+        layer_map=(2,),
+        config=MethodSettings(),
+        task="text-classification",
+        extra_terms={"small": term},
+    )
+    logits = forward_features(pair["student"], batch, Wanted()).logits
+    found = losses_of(phases[1], pair, batch)["small"]
+    torch.testing.assert_close(found, 3 * logits.square().mean())
+
+
+@pytest.mark.parametrize(
+    ("method", "task", "changes", "named"),
+    [
+        ("nokd", "text-classification", {}, "Known methods: logits"),
+        ("embedding", "text-classification", {}, "use logits or tinybert"),
+        ("logits", "text-classification", {"hard_weight": 2.0}, "hard_weight must be from 0 to 1"),
+        ("logits", "text-classification", {"temperature": 0.0}, "temperature must be above 0"),
+        (
+            "logits",
+            "text-classification",
+            {"hidden_weight": -1.0},
+            "hidden_weight must be 0 or more",
+        ),
+        ("logits", "text-classification", {"class_weights": (1.0,)}, "1 weights for 2 classes"),
+        ("minilm", "text-classification", {"num_relation_heads": 5}, "1, 2, 4, 8, 16, 32"),
+        ("minilm", "text-classification", {"teacher_layer": 3}, "teacher_layer must be 1 to 2"),
+        (
+            "embedding",
+            "feature-extraction",
+            {"pooled_weight": 0.0, "similarity_weight": 0.0, "hidden_weight": 0.0},
+            "All weights of phase 'embedding' are 0",
+        ),
+    ],
+)
+def test_setting_that_can_not_be_meant_is_refused(method, task, changes, named):
+    with pytest.raises(InputError, match=named):
+        phases_of(method, task, **changes)
+
+
+def test_sixteen_head_teacher_with_twelve_head_student_names_minilm():
+    with pytest.raises(InputError, match=r"student has 12 and the teacher 16.*minilm.*A=16"):
+        phases_of(
+            "tinybert",
+            "text-classification",
+            student={"hidden_size": 48, "num_attention_heads": 12},
+            teacher={"hidden_size": 48, "num_attention_heads": 16},
+        )
+
+
+def test_minilm_takes_any_two_head_counts(batch):
+    pair, phases = phases_of(
+        "minilm",
+        "text-classification",
+        student={"hidden_size": 24, "num_attention_heads": 3},
+        teacher={"hidden_size": 32, "num_attention_heads": 16},
+    )
+    assert all(loss.isfinite() for loss in losses_of(phases[0], pair, batch).values())
+
+
+@pytest.mark.parametrize(("method", "task"), PAIRS)
+def test_other_vocabulary_is_refused_by_every_method_that_compares_tokens(method, task):
+    with pytest.raises(InputError, match="vocabulary of 50 tokens"):
+        phases_of(method, task, student={"vocab_size": 50})
+
+
+def test_other_vocabulary_is_fine_where_whole_texts_are_compared():
+    phases_of("logits", "text-classification", student={"vocab_size": 50}, hidden_weight=0.0)
+    phases_of("embedding", "feature-extraction", student={"vocab_size": 50}, hidden_weight=0.0)
+
+
+def test_other_number_of_classes_is_refused():
+    with pytest.raises(InputError, match="student has 2 classes, the teacher 3"):
+        phases_of("logits", "text-classification", teacher={"num_labels": 3})
+
+
+def test_hard_labels_that_are_not_there_are_asked_for(batch):
+    pair, (phase,) = phases_of("logits", "text-classification", hard_weight=0.5)
+    del batch["labels"]
+    with pytest.raises(InputError, match=r"needs batch\['labels'\]"):
+        losses_of(phase, pair, batch)
+
+
+def test_collapse_check_gives_the_mean_cosine_of_different_texts():
+    vectors = np.array([[2.0, 0.0], [0.0, 1.0], [3.0, 3.0]], dtype=np.float32)
+    expected = (0.0 + 0.5**0.5 + 0.5**0.5) / 3  # 90, 45 and 45 degrees
+    assert collapse_check(vectors) == pytest.approx(expected)
+    assert collapse_check(torch.from_numpy(vectors)) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("vectors", "named"),
+    [
+        ([[1.0, 0.01], [1.0, 0.0], [1.0, -0.01]], "collapsed: the mean cosine"),
+        ([[1.0, 0.0], [0.0, 0.0]], "1 of 2 vectors are zero"),
+        ([[1.0, 0.0], [float("nan"), 0.0]], "1 of 2 vectors are zero, NaN"),
+    ],
+)
+def test_collapsed_or_broken_vectors_are_refused(vectors, named):
+    with pytest.raises(ModelError, match=named):
+        collapse_check(np.array(vectors, dtype=np.float32))
