@@ -140,9 +140,14 @@ def _masked_probe(
     )
 
 
+def sample_places(rows: int, count: int) -> IntArray:
+    """Choose evenly spaced rows, int64 ``[<= count]``."""
+    return np.unique(np.linspace(0, rows - 1, min(count, rows)).astype(np.int64))
+
+
 def sample_probe(probe: Probe, count: int) -> Probe:
-    """Take evenly spaced rows for a quick look; rows alone, no score."""
-    rows = np.unique(np.linspace(0, len(probe) - 1, min(count, len(probe))).astype(np.int64))
+    """Take the rows of `sample_places` for a quick look: outputs alone, they can't be scored."""
+    rows = sample_places(len(probe), count)
     encoded = EncodedTexts(
         [probe.encoded.input_ids[row] for row in rows],
         [probe.encoded.token_type_ids[row] for row in rows],

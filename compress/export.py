@@ -1,0 +1,268 @@
+"""Turn a model as it is into a verified bundle: ``python -m compress.export``."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from compress.options import config_to_dict, main, option
+from compress.settings import DataConfig, require_at_least
+from edgebert.errors import InputError, ModelError
+from edgebert.files import check_writable
+from edgebert.manifest import MANIFEST_NAME, Manifest
+from edgebert.shell import EXIT_DONE, EXIT_GATE
+
+if TYPE_CHECKING:
+    from compress.data import TaskData
+    from compress.export_bundle import ExportResult
+    from compress.loading import LoadedModel
+    from compress.report import Report
+    from compress.sentence_layout import SentenceLayout
+    from compress.teachers import ResolvedTeacher
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExportConfig(DataConfig):
+    """Turn a model as it is into a bundle that is verified on its engine."""
+
+    model: str = option(help="Alias (--list-teachers), checkpoint, bundle or hub id")
+    output_dir: Path = option(help="Where the bundle goes; a directory")
+    overwrite_output_dir: bool = option(False, help="Replace what stands there")
+    max_length: int = option(512, help="Longest input in tokens, cut to what the model can take")
+    pooling: Literal["mean", "cls", "max"] | None = option(
+        None, help="feature-extraction: how vectors are made (default: as modules.json says)"
+    )
+    normalize: bool | None = option(
+        None, help="feature-extraction: vectors of unit length (default: as modules.json says)"
+    )
+    teacher_labels: str | None = option(
+        None, help="Names of the logits in order, comma-separated, where the model has none"
+    )
+    recipe: str = option("dynamic", help="How INT8 is made")
+    threads: int | None = option(None, help="CPU threads (default: affinity and cgroup quota)")
+    seed: int = option(42, help="Of the dev cut")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.task != "feature-extraction" and (self.pooling or self.normalize is not None):
+            raise InputError(
+                f"--pooling and --normalize are for feature-extraction, not for {self.task}."
+            )
+        if self.threads is not None:
+            require_at_least("threads", self.threads, 1)
+
+
+def export(config: ExportConfig) -> ExportResult:
+    """Write a model as a bundle, with the gates, the report and the model card.
+
+    With no data given, the embedded texts stand in; a classifier of other labels is then held
+    against its own FP32 predictions.
+
+    Raises:
+        ModelError: The model can't be found, has no head, or its labels don't fit the data's.
+        DataError: A data file can't be used.
+        GateError: FP32 doesn't match torch; nothing is written.
+        InputError: ``output_dir`` is not empty, or can't be written.
+    """
+    return export_with_report(config)[0]
+
+
+def export_with_report(config: ExportConfig) -> tuple[ExportResult, Report]:
+    """Do as `export` does, and give the report that was written too."""
+    from compress.device import set_threads
+    from compress.export_bundle import export_bundle
+    from compress.export_report import lineage_entry, write_papers
+    from compress.quantize_onnx import get_recipe
+    from compress.sentence_layout import read_layout
+    from compress.teachers import resolve_teacher
+
+    get_recipe(config.recipe)
+    check_output(config.output_dir, overwrite=config.overwrite_output_dir)
+    set_threads(config.threads)
+    found = resolve_teacher(config.model, no_fallback=True)
+    layout = read_layout(found.path) if config.task == "feature-extraction" else None
+    pooling, normalize = _vectors(config, layout, found.path)
+    max_length = _max_length(config, layout, found.path)
+    data, loaded = _load(config, found.path)
+    entry = lineage_entry("export", config_to_dict(config), data, model=found.used)
+    reports: list[Report] = []
+
+    def write(directory: Path, result: ExportResult) -> None:
+        reports.append(_report(config, found, loaded, data, result))
+        write_papers(directory, reports[0], result)
+
+    result = export_bundle(
+        loaded.model,
+        loaded.tokenizer_dir,
+        output_dir=config.output_dir,
+        task=config.task,
+        data=data,
+        labels=loaded.labels,
+        problem_type=_problem_type(config, loaded),
+        max_length=max_length,
+        pooling=pooling,
+        normalize=normalize,
+        prompts=layout.prompts if layout else {},
+        lineage=[*_earlier_steps(found.path), entry],
+        recipe=config.recipe,
+        write_report=write,
+    )
+    return result, reports[0]
+
+
+def check_output(output_dir: Path, *, overwrite: bool) -> None:
+    """Make sure, before any work, that a bundle may be written.
+
+    Raises:
+        InputError: Something stands there, or it can't be written.
+    """
+    check_writable(output_dir)
+    if output_dir.is_dir() and any(output_dir.iterdir()) and not overwrite:
+        raise InputError(
+            f"{output_dir} is not empty; give another --output-dir, or replace it with "
+            "--overwrite-output-dir."
+        )
+
+
+def _vectors(
+    config: ExportConfig, layout: SentenceLayout | None, path: Path
+) -> tuple[Literal["mean", "cls", "max"] | None, bool]:
+    if config.task != "feature-extraction":
+        return None, False
+    pooling = config.pooling or (layout.pooling if layout else None)
+    if pooling is None:
+        raise ModelError(
+            f"{path} doesn't say how its vectors are made (no modules.json). Give --pooling mean, "
+            "cls or max, and --normalize or --no-normalize."
+        )
+    if config.normalize is not None:
+        return pooling, config.normalize
+    return pooling, layout.normalize if layout else False
+
+
+def _max_length(config: ExportConfig, layout: SentenceLayout | None, path: Path) -> int:
+    from compress.checkpoints import max_positions, read_config
+
+    limits = [config.max_length]
+    if layout is not None and layout.max_length is not None:
+        limits.append(int(layout.max_length))
+    if (positions := max_positions(read_config(path))) is not None:
+        limits.append(positions)
+    if (path / MANIFEST_NAME).is_file():
+        limits.append(Manifest.load(path).max_length)
+    if min(limits) < config.max_length:
+        logger.info("max_length is %d: the model takes no more.", min(limits))
+    return min(limits)
+
+
+def _load(config: ExportConfig, path: Path) -> tuple[TaskData, LoadedModel]:
+    """Load the data and the model, its logits in the order of the data's labels."""
+    from compress.checkpoints import read_config
+    from compress.data import load_data
+    from compress.loading import load_teacher
+
+    names = tuple(config.teacher_labels.split(",")) if config.teacher_labels else ()
+    data = load_data(config, task=config.task, seed=config.seed)
+    given = config.train_file is not None or config.dataset is not None
+    if config.task == "text-classification" and not given:
+        own = names or tuple((read_config(path).get("id2label") or {}).values())
+        if sorted(map(str.casefold, own)) != sorted(map(str.casefold, data.labels)):
+            logger.warning(
+                "No data given: INT8 is held against the model's own FP32 predictions on the "
+                "embedded texts. Give --train-file and --dev-file of its task for a real score."
+            )
+            data = load_data(config, task="feature-extraction", seed=config.seed)
+    loaded = load_teacher(
+        path,
+        task=config.task,
+        labels=data.labels,
+        problem_type=data.problem_type,
+        teacher_labels=names,
+    )
+    if not loaded.has_head:
+        raise ModelError(
+            f"{path} has no head for {config.task}; train one first: "
+            f"python -m compress.train --model {config.model} …"
+        )
+    if names and not data.labels:
+        loaded = replace(loaded, labels=names)
+    return data, loaded
+
+
+def _problem_type(config: ExportConfig, loaded: LoadedModel) -> str | None:
+    if config.task != "text-classification":
+        return None
+    return loaded.model.config.problem_type or config.problem_type
+
+
+def _earlier_steps(path: Path) -> tuple[dict[str, Any], ...]:
+    return Manifest.load(path).lineage if (path / MANIFEST_NAME).is_file() else ()
+
+
+def _report(
+    config: ExportConfig,
+    found: ResolvedTeacher,
+    loaded: LoadedModel,
+    data: TaskData,
+    result: ExportResult,
+) -> Report:
+    """A model as it is is its own teacher: what is measured is what the export costs."""
+    from compress.export_report import architecture, count_params, make_report
+    from compress.report_records import StudentRecord, TeacherRecord
+
+    score, params = result.reference.score, count_params(loaded.model)
+    shape = architecture(loaded.model.config)
+    teacher = TeacherRecord(
+        requested=found.requested,
+        used=found.used,
+        params=params,
+        score=score.value,
+        note=found.note,
+        interval=score.interval,
+        dev_score=result.reference.dev_score.value,
+        per_class=score.per_class,
+        architecture=shape,
+    )
+    student = StudentRecord(name=Path(found.used).name, params=params, architecture=shape)
+    return make_report(
+        result,
+        title=config.output_dir.name,
+        teacher=teacher,
+        student=student,
+        data=data,
+        notes=[found.note] if found.note else [],
+        command=f"python -m compress.export --model {config.model} --task {config.task}",
+    )
+
+
+def _command(config: ExportConfig) -> int:
+    from compress.sensitivity import verdict
+    from compress.table import format_table
+
+    result, report = export_with_report(config)
+    print(format_table(report))
+    for row in result.refused:
+        logger.error("%s/%s %s", row.backend, row.precision, verdict(row.gate))
+    return EXIT_GATE if result.refused else EXIT_DONE
+
+
+def _list_teachers() -> str:
+    from compress.teachers import list_teachers
+
+    return list_teachers()
+
+
+if __name__ == "__main__":
+    sys.exit(
+        main(
+            ExportConfig,
+            _command,
+            prog="python -m compress.export",
+            tables={"list-teachers": _list_teachers},
+        )
+    )

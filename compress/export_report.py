@@ -1,0 +1,185 @@
+"""What an export tells its reader: report.json, report.html and the model card."""
+
+from __future__ import annotations
+
+import datetime
+import importlib.metadata
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from compress.data import TaskData
+from compress.export_bundle import ExportResult
+from compress.report import Report, write_report
+from compress.report_format import megabytes
+from compress.report_records import PhaseRecord, SplitRecord, StudentRecord, TeacherRecord
+from edgebert import __version__
+from edgebert.cpu import machine
+from edgebert.files import write_text
+
+PACKAGES = ("torch", "transformers", "tokenizers", "onnx", "onnxruntime", "numpy")
+_SHAPE = ("num_hidden_layers", "hidden_size", "num_attention_heads", "intermediate_size")
+
+
+def count_params(model: Any) -> int:
+    """Count a torch model's parameters, shared ones once."""
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
+def architecture(config: Any) -> dict[str, int]:
+    """Give the shape of a transformers configuration, by the names that all families share."""
+    shape = {name: getattr(config, name, None) for name in _SHAPE}
+    shape["intermediate_size"] = shape["intermediate_size"] or getattr(config, "hidden_dim", None)
+    return {name: int(value) for name, value in shape.items() if value}
+
+
+def versions() -> dict[str, str]:
+    """Name the versions of the packages that had a hand in a bundle."""
+    return {
+        "edgebert": __version__,
+        **{name: importlib.metadata.version(name) for name in PACKAGES},
+    }
+
+
+def split_records(data: TaskData) -> dict[str, SplitRecord]:
+    """Describe the splits as they were used."""
+    return {
+        split.name: SplitRecord(rows=len(split), sha256=split.sha256, source=split.source)
+        for split in (data.train, data.dev, data.test)
+        if split is not None
+    }
+
+
+def lineage_entry(
+    step: str, config: Mapping[str, Any], data: TaskData, **facts: Any
+) -> dict[str, Any]:
+    """Make a step's entry of the lineage: config, seed, data hashes, versions.
+
+    Args:
+        step: Its name, like ``export``.
+        config: Its settings as JSON can hold them.
+        data: What it used.
+        facts: What else is worth knowing, such as ``model``.
+    """
+    return {
+        "step": step,
+        **facts,
+        "config": dict(config),
+        "seed": config.get("seed"),
+        "data": {name: record.sha256 for name, record in split_records(data).items()},
+        "versions": versions(),
+    }
+
+
+def make_report(
+    result: ExportResult,
+    *,
+    title: str,
+    teacher: TeacherRecord,
+    student: StudentRecord,
+    data: TaskData,
+    seconds: Mapping[str, float] | None = None,
+    phases: Sequence[PhaseRecord] = (),
+    notes: Sequence[str] = (),
+    command: str = "",
+) -> Report:
+    """Put an export's measurements into a report.
+
+    Args:
+        result: Of `compress.export_bundle.export_bundle`.
+        title: Name of the bundle.
+        teacher: Its latency and throughput are filled in from ``result`` where it has none.
+        student: Its score is filled in likewise.
+        data: What was used.
+        seconds: Of the steps before the export.
+        phases: Loss curves.
+        notes: What a reader must see.
+        command: That makes the run again.
+    """
+    reference = result.reference
+    if not teacher.latency_ms:
+        teacher = replace(
+            teacher,
+            latency_ms=result.torch_latency_ms,
+            texts_per_s=result.torch_texts_per_s,
+            engine=f"torch {importlib.metadata.version('torch')}",
+        )
+    if student.score is None:
+        student = replace(student, score=reference.score.value)
+    export_seconds = {f"export_{step}": value for step, value in result.seconds.items()}
+    return Report(
+        title=title,
+        task=result.manifest.task,
+        metric=result.metric,
+        split=result.split,
+        teacher=teacher,
+        student=student,
+        data=split_records(data),
+        rows=result.rows,
+        refused=result.refused,
+        machine={**machine(), "threads": result.threads},
+        seconds={**(seconds or {}), **export_seconds},
+        phases=tuple(phases),
+        lineage=result.manifest.lineage,
+        notes=tuple(notes),
+        command=command,
+        versions=versions(),
+        created=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+    )
+
+
+def write_papers(directory: Path, report: Report, result: ExportResult) -> None:
+    """Write ``report.json``, ``report.html`` and the model card ``README.md``."""
+    write_report(report, directory)
+    write_text(directory / "README.md", model_card(report, result))
+
+
+def model_card(report: Report, result: ExportResult) -> str:
+    """Write a bundle's model card: what it is, what it scores, how to run it."""
+    manifest = result.manifest
+    library = "sentence-transformers" if manifest.pooling else "transformers"
+    call = 'encode(["some text"])' if manifest.pooling else 'classify(["some text"])'
+    lines = [
+        "---",
+        f"library_name: {library}",
+        f"pipeline_tag: {report.task}",
+        "tags: [edgebert, onnx]",
+        f"base_model: {report.teacher.used}",
+        "---",
+        "",
+        f"# {report.title}",
+        "",
+        f"{report.student.name}, {report.student.params / 1e6:.1f} M parameters, from "
+        f"{report.teacher.used}; {report.task}, up to {manifest.max_length} tokens.",
+        "",
+        f"| artifact | size | {report.metric} ({report.split}) | kept | speed-up |",
+        "|---|---|---|---|---|",
+        *(_card_row(report, row) for row in report.rows),
+        "",
+        f"Measured on {report.machine['cpu']}, {report.machine['threads']} threads. "
+        "`report.html` has the whole of it.",
+        "",
+        "```python",
+        "import edgebert  # pip install 'edgebert[onnx]'",
+        "",
+        f"with edgebert.Runtime({report.title!r}) as runtime:",
+        f"    print(runtime.{call})" if report.task != "fill-mask" else "    print(runtime.info)",
+        "```",
+        "",
+    ]
+    if manifest.labels:
+        lines += [f"Labels: {', '.join(manifest.labels)}.", ""]
+    return "\n".join([*lines, *(f"Note: {note}." for note in report.notes)]).rstrip() + "\n"
+
+
+def _card_row(report: Report, row: Any) -> str:
+    kept, speedup = report.retention(row), report.speedup(row)
+    cells = [
+        f"`{row.path}`",
+        megabytes(row.size_bytes),
+        "-" if row.score is None else f"{row.score:.4f}",
+        "-" if kept is None else f"{kept:.1%}",
+        "-" if speedup is None else f"{speedup:.1f}x",
+    ]
+    return f"| {' | '.join(cells)} |"
