@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,16 +15,18 @@ from compress.curves import phase_record
 from compress.data import TaskData
 from compress.dev_score import DevScore
 from compress.finetune import EncodedData, LossTerm, encode_data, fine_tune
-from compress.loading import LoadedModel, load_teacher, load_tokenizer
+from compress.loading import LoadedModel, load_teacher, load_tokenizer, special_token_ids
 from compress.metrics import majority_share
 from compress.probe import TaskHead
 from compress.report_records import PhaseRecord
+from compress.sentence_layout import read_layout
 from edgebert.errors import ModelError
 from edgebert.files import whole_directory
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
+    from compress.distill_config import DistillConfig
     from compress.settings import TrainingConfig
     from edgebert.tokenizer import Tokenizer
 
@@ -51,6 +53,8 @@ class ReadyTeacher:
         dev: Its metrics on dev; empty for a task that is scored against the teacher.
         phase: The curves of its fine-tuning; None when it came with a head.
         directory: Where it stands: the checkpoint given, or the fine-tuned one.
+        special_ids: Ids of the special tokens by name, like ``mask_token_id``.
+        prompts: Text before an input by role, of an embedder that has such.
     """
 
     model: PreTrainedModel
@@ -60,6 +64,8 @@ class ReadyTeacher:
     dev: dict[str, float]
     phase: PhaseRecord | None
     directory: Path
+    special_ids: dict[str, int]
+    prompts: dict[str, str] = field(default_factory=dict)
 
 
 def ready_classifier(
@@ -130,7 +136,90 @@ def ready_classifier(
     dev = score(model)
     logger.info("teacher: dev %s %.4f", score.metric, dev[score.metric])
     _require_better_than_majority(dev, data)
-    return ReadyTeacher(model, tokenizer, loaded.tokenizer_dir, encoded, dev, phase, directory)
+    return ReadyTeacher(
+        model=model,
+        tokenizer=tokenizer,
+        tokenizer_dir=loaded.tokenizer_dir,
+        encoded=encoded,
+        dev=dev,
+        phase=phase,
+        directory=directory,
+        special_ids=special_token_ids(loaded.tokenizer_dir, path),
+    )
+
+
+def ready_encoder(
+    path: Path,
+    data: TaskData,
+    config: DistillConfig,
+    *,
+    work: Path,
+    device: torch.device,
+    loaded: LoadedModel | None = None,
+) -> ReadyTeacher:
+    """Load an embedder or a masked language model; it is taken as it is.
+
+    Args:
+        path: Its checkpoint.
+        data: Plain texts.
+        config: The settings; ``pooling`` wins over what the checkpoint says.
+        work: The run's work directory.
+        device: Where it runs.
+        loaded: A model of one's own instead of the one in ``path``.
+
+    Raises:
+        ModelError: It can't be used, has no head for fill-mask, or doesn't say how it pools.
+    """
+    loaded = loaded or load_teacher(path, task=config.task, work_dir=work / "tokenizer")
+    special_ids = special_token_ids(loaded.tokenizer_dir, path)
+    layout = None
+    if config.task == "feature-extraction":
+        layout = read_layout(path)
+        pooling = config.pooling or (layout.pooling if layout else None)
+        if pooling is None:
+            raise ModelError(
+                f"{path} doesn't say how its vectors are pooled (no modules.json); give "
+                "--pooling mean, cls or max, as its authors say."
+            )
+        head = TaskHead(
+            task=config.task, pooling=pooling, normalize=layout.normalize if layout else True
+        )
+    else:
+        _require_masks(path, loaded, special_ids)
+        head = TaskHead(task=config.task)
+    tokenizer = load_tokenizer(path, config.max_length, work_dir=work / "tokenizer")
+    encoded = encode_data(
+        tokenizer,
+        data,
+        head,
+        max_length=config.max_length,
+        mask_id=special_ids.get("mask_token_id"),
+    )
+    model = loaded.model.to(device)  # type: ignore[arg-type]  # transformers' stub of to()
+    score = DevScore(encoded.dev, metric=config.metric_for_best_model, teacher=model)
+    dev = score(model)
+    logger.info("teacher: dev %s %.4f", score.metric, dev[score.metric])
+    return ReadyTeacher(
+        model=model,
+        tokenizer=tokenizer,
+        tokenizer_dir=loaded.tokenizer_dir,
+        encoded=encoded,
+        dev=dev,
+        phase=None,
+        directory=path,
+        special_ids=special_ids,
+        prompts=layout.prompts if layout else {},
+    )
+
+
+def _require_masks(path: Path, loaded: LoadedModel, special_ids: dict[str, int]) -> None:
+    if "mask_token_id" not in special_ids:
+        raise ModelError(f"The tokenizer of {path} has no mask token; fill-mask needs one.")
+    if not loaded.has_head:
+        raise ModelError(
+            f"{path} has no masked-language-model head, so it has nothing to teach for fill-mask; "
+            "take a pre-trained checkpoint that has one, or --task feature-extraction."
+        )
 
 
 def _require_better_than_majority(dev: dict[str, float], data: TaskData) -> None:

@@ -1,0 +1,149 @@
+"""``python -m compress.distill``: from a teacher to a verified student bundle."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from compress.distill_config import DistillConfig
+from compress.options import main
+from edgebert.shell import EXIT_GATE
+
+if TYPE_CHECKING:
+    import torch
+
+    from compress.data import TaskData
+    from compress.loading import LoadedModel
+    from compress.phase import Term
+    from compress.report import Report
+    from compress.teacher_step import ReadyTeacher
+
+logger = logging.getLogger(__name__)
+
+
+def distill(
+    config: DistillConfig,
+    *,
+    data: TaskData | None = None,
+    teacher: LoadedModel | None = None,
+    extra_terms: Mapping[str, Term] | None = None,
+) -> Report:
+    """Train a student to imitate a teacher, and write it as a verified bundle.
+
+    The work is kept in ``OUTPUT.work`` until the bundle is whole, so that an interrupted run goes
+    on with ``resume=True`` and ends in the same weights. A fine-tuned teacher stays there.
+
+    Args:
+        config: The settings.
+        data: Texts and labels of one's own instead of files, see `compress.data.make_split`.
+        teacher: A model of one's own; ``config.teacher`` is then the directory that it came from.
+        extra_terms: Loss terms of one's own by name, added to the last phase.
+
+    Returns:
+        What ``report.json`` says; ``report.refused`` is not empty when a gate kept an artifact out.
+
+    Raises:
+        GateError: No artifact passed, so nothing was written.
+        EdgeBertError: Bad settings, data or teacher; see the steps.
+    """
+    from compress.data import load_data
+    from compress.device import resolve_device, set_threads
+    from compress.imitate import imitate
+    from compress.report import load_report
+    from compress.shipping import ship
+    from compress.stopwatch import Stopwatch
+    from compress.teachers import resolve_teacher
+    from compress.work import open_work
+
+    found = resolve_teacher(config.teacher, no_fallback=config.no_fallback)
+    work = open_work(config)
+    if work is None:
+        return load_report(config.output_dir)
+    set_threads(config.threads)
+    device = resolve_device(config.device)
+    watch = Stopwatch(work)
+    with watch.step("data"):
+        data = data or load_data(config, task=config.task, seed=config.seed)
+    with watch.step("teacher"):
+        ready = _ready(found.path, data, config, work, device, teacher)
+    with watch.step("distill"):
+        special = ready.special_ids
+        imitation = imitate(
+            ready,
+            data,
+            config,
+            work=work,
+            mask_id=special.get("mask_token_id"),
+            special_ids=tuple(special.values()),
+            extra_terms=extra_terms,
+        )
+    report = ship(found, ready, imitation, data, config, watch)
+    _clean(work)
+    return report
+
+
+def _ready(
+    path: Path,
+    data: TaskData,
+    config: DistillConfig,
+    work: Path,
+    device: torch.device,
+    loaded: LoadedModel | None,
+) -> ReadyTeacher:
+    from compress.teacher_step import ready_classifier, ready_encoder
+
+    if config.task != "text-classification":
+        return ready_encoder(path, data, config, work=work, device=device, loaded=loaded)
+    names = tuple(config.teacher_labels.split(",")) if config.teacher_labels else ()
+    return ready_classifier(
+        path,
+        data,
+        config,
+        work=work,
+        device=device,
+        learning_rate=config.teacher_learning_rate,
+        num_train_epochs=config.teacher_num_train_epochs,
+        teacher_labels=names,
+        loaded=loaded,
+    )
+
+
+def _clean(work: Path) -> None:
+    """Remove what only the unfinished run needed; a fine-tuned teacher is worth keeping."""
+    teacher = work / "teacher"
+    for path in work.iterdir():
+        if path != teacher:
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+    if teacher.is_dir():
+        logger.info("The fine-tuned teacher is kept in %s", teacher)
+    else:
+        work.rmdir()
+
+
+def _step(config: DistillConfig) -> int:
+    from compress.table import format_table
+
+    report = distill(config)
+    print(format_table(report))
+    for row in report.refused:
+        logger.error(
+            "%s/%s was refused: %s", row.backend, row.precision, " ".join(row.gate.reasons)
+        )
+    return EXIT_GATE if report.refused else 0
+
+
+if __name__ == "__main__":
+    from compress.teachers import list_teachers
+
+    sys.exit(
+        main(
+            DistillConfig,
+            _step,
+            prog="python -m compress.distill",
+            tables={"list-teachers": list_teachers},
+        )
+    )

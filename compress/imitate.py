@@ -1,0 +1,232 @@
+"""Train a student to imitate its teacher, phase by phase."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from torch import Tensor, nn
+
+from compress.batches import LengthBatches
+from compress.capture import forward_features
+from compress.checkpoint import weights_sha256
+from compress.curves import phase_record
+from compress.dev_score import DevScore
+from compress.encoding import RowArray, collate
+from compress.finetune import class_weight_tensor
+from compress.layer_map import layer_map
+from compress.loop import LoopSettings, train_loop
+from compress.masking import mask_tokens
+from compress.methods import MethodSettings, build_phases
+from compress.phase import Phase, Term, merge_wanted
+from compress.report_records import PhaseRecord
+from compress.student import BuiltStudent, build_student, parse_student
+from compress.teacher_cache import TeacherCache
+
+if TYPE_CHECKING:
+    from compress.data import TaskData
+    from compress.distill_config import DistillConfig
+    from compress.teacher_step import ReadyTeacher
+
+logger = logging.getLogger(__name__)
+
+CALIBRATION_BATCHES, CALIBRATION_ROWS = 8, 32
+AUTO_METHOD = {
+    "text-classification": "logits",
+    "feature-extraction": "embedding",
+    "fill-mask": "distilbert",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Imitation:
+    """A trained student.
+
+    Attributes:
+        built: The student; its model has the trained weights and is in eval mode.
+        phases: The curves of each phase.
+        layer_map: 1-based teacher layer of each student layer.
+        method: As used; never ``auto``.
+    """
+
+    built: BuiltStudent
+    phases: tuple[PhaseRecord, ...]
+    layer_map: tuple[int, ...]
+    method: str
+
+
+def imitate(
+    teacher: ReadyTeacher,
+    data: TaskData,
+    config: DistillConfig,
+    *,
+    work: Path,
+    mask_id: int | None = None,
+    special_ids: tuple[int, ...] = (),
+    extra_terms: Mapping[str, Term] | None = None,
+) -> Imitation:
+    """Build a student and train it; its weights after each phase are the best on dev.
+
+    Args:
+        teacher: Ready to answer.
+        data: Texts, with or without labels.
+        config: The settings.
+        work: Where cache and checkpoints go; one sub-folder a phase.
+        mask_id: Id of the mask token, for fill-mask.
+        special_ids: Ids that fill-mask never hides.
+        extra_terms: The caller's own loss terms, added to the last phase.
+    """
+    method = AUTO_METHOD[config.task] if config.method == "auto" else config.method
+    architecture = parse_student(config.student, teacher.model.config)
+    mapped = layer_map(
+        config.layer_map, architecture.num_hidden_layers, teacher.model.config.num_hidden_layers
+    )
+    built = build_student(
+        architecture,
+        teacher.model,
+        init=config.init,
+        layer_map=mapped,
+        seed=config.seed,
+        calibration=_calibration(teacher),
+    )
+    phases = build_phases(
+        method,
+        student=built.model,
+        teacher=teacher.model,
+        layer_map=mapped,
+        config=_method_settings(config, data, teacher),
+        task=config.task,
+        basis=built.basis,
+        extra_terms=extra_terms,
+    )
+    device = teacher.model.device
+    built.model.to(device)  # type: ignore[arg-type]  # transformers' stub of to()
+    cache = TeacherCache(
+        work / "cache",
+        key=weights_sha256(teacher.model),
+        limit_bytes=int(config.cache_size_gb * 1e9),
+    )
+    cache.prepare(
+        teacher.model,
+        teacher.encoded.train,
+        merge_wanted(phase.teacher_wanted for phase in phases),
+        pad_id=teacher.tokenizer.pad_id,
+        live=config.task == "fill-mask",  # every step hides other tokens
+    )
+    mask = None
+    if config.task == "fill-mask" and mask_id is not None:
+        mask = _Masking(mask_id, special_ids, int(teacher.model.config.vocab_size))
+    run = _Run(teacher, config, built.model, cache, mask)
+    records = [
+        run.train(phase, work / f"phase-{number}", last=phase is phases[-1])
+        for number, phase in enumerate(phases, start=1)
+    ]
+    return Imitation(built, tuple(records), mapped, method)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Masking:
+    mask_id: int
+    special_ids: tuple[int, ...]
+    vocab_size: int
+
+    def __call__(self, batch: dict[str, Tensor]) -> dict[str, Tensor]:
+        return mask_tokens(batch, **vars(self))
+
+
+@dataclasses.dataclass(frozen=True)
+class _Run:
+    """What all phases share."""
+
+    teacher: ReadyTeacher
+    config: DistillConfig
+    student: nn.Module
+    cache: TeacherCache
+    mask: _Masking | None
+
+    def train(self, phase: Phase, checkpoint_dir: Path, *, last: bool) -> PhaseRecord:
+        """Run one phase and give its curves."""
+        encoded, config = self.teacher.encoded, self.config
+        device = self.teacher.model.device
+        phase.projections.to(device)
+        labels = None if encoded.train_labels is None else encoded.train_labels.to(device)
+
+        def step(rows: RowArray) -> dict[str, Tensor]:
+            batch = collate(
+                encoded.train, rows, pad_id=self.teacher.tokenizer.pad_id, device=device
+            )
+            if labels is not None:
+                batch["labels"] = labels[batch["rows"]]
+            if self.mask is not None:
+                batch = self.mask(batch)
+            theirs = self.cache.features(rows, batch)
+            ours = forward_features(self.student, batch, phase.student_wanted)
+            return phase.losses(ours, theirs, batch)
+
+        score = DevScore(
+            encoded.dev, metric=config.metric_for_best_model, teacher=self.teacher.model
+        )
+        settings = LoopSettings.from_config(
+            config, metric_name=score.metric, greater_is_better=score.greater_is_better
+        )
+        if not last:
+            settings = dataclasses.replace(settings, num_train_epochs=config.intermediate_epochs)
+        result = train_loop(
+            modules=nn.ModuleDict({"student": self.student, "projections": phase.projections}),
+            step=step,
+            batches=LengthBatches(
+                encoded.train.lengths,
+                batch_size=config.per_device_train_batch_size,
+                seed=config.seed,
+            ),
+            settings=settings,
+            checkpoint_dir=checkpoint_dir,
+            evaluate=score.of(self.student) if phase.reports_score else None,
+            progress_label=phase.name,
+            resume=config.resume,
+            fingerprint={
+                "teacher": weights_sha256(self.teacher.model),
+                "student": weights_sha256(self.student),
+                "tokens": encoded.train.sha256,
+                "dev": encoded.dev.split.sha256,
+                "terms": {name: f"{weight:g}" for name, weight in phase.weights.items()},
+            },
+        )
+        return phase_record(
+            phase.name,
+            result.history,
+            result.evals,
+            metric=score.metric,
+            best_step=result.best_step,
+            note=phase.note,
+        )
+
+
+def _calibration(teacher: ReadyTeacher) -> list[dict[str, Tensor]]:
+    """Give a few batches of training texts, evenly spread."""
+    encoded = teacher.encoded.train
+    count = min(CALIBRATION_BATCHES * CALIBRATION_ROWS, len(encoded))
+    rows = [int(i * len(encoded) / count) for i in range(count)]
+    parts = [rows[at : at + CALIBRATION_ROWS] for at in range(0, count, CALIBRATION_ROWS)]
+    pad_id, device = teacher.tokenizer.pad_id, teacher.model.device
+    return [collate(encoded, np.asarray(part), pad_id=pad_id, device=device) for part in parts]
+
+
+def _method_settings(
+    config: DistillConfig, data: TaskData, teacher: ReadyTeacher
+) -> MethodSettings:
+    weights = class_weight_tensor(config, data)
+    return MethodSettings(
+        temperature=config.temperature,
+        hard_weight=config.hard_weight,
+        hidden_weight=config.hidden_weight,
+        num_relation_heads=config.num_relation_heads,
+        teacher_layer=config.teacher_layer,
+        class_weights=None if weights is None else tuple(weights.tolist()),
+        problem_type=config.problem_type,
+        pooling=teacher.encoded.dev.head.pooling or "mean",
+    )
