@@ -122,8 +122,10 @@ def max_positions(config: dict[str, Any]) -> int | None:
     table = config.get("max_position_embeddings")
     if table is None:
         return 512 if config["model_type"] == "distilbert" else None
-    offset = int(config.get("pad_token_id", 1)) + 1
-    return int(table) - (offset if config["model_type"] in _OFFSET_FAMILIES else 0)
+    if config["model_type"] not in _OFFSET_FAMILIES:
+        return int(table)
+    padding = config.get("pad_token_id")
+    return int(table) - (1 if padding is None else int(padding)) - 1
 
 
 def check_max_length(path: Path, max_length: int) -> None:

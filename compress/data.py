@@ -199,7 +199,10 @@ def _load_classes(tables: dict[str, Table], config: DataConfig, *, seed: int) ->
             logger.warning("%s has no labels, so there is no test score.", rows.bad.source)
         rows.refuse_unknown_labels(names)
         if (rows.text_pairs is None) != (train.text_pairs is None):
-            raise DataError(f"One of {train.bad.source} and {rows.bad.source} has pairs of texts.")
+            raise DataError(
+                f"One of {train.bad.source} and {rows.bad.source} has pairs of texts, the other "
+                "single ones; say which columns with --text-column and --text-pair-column."
+            )
         splits[name] = _split(name, rows)
     if "dev" not in splits:
         splits["train"], splits["dev"] = _cut_dev(splits["train"], DEV_FRACTION, seed=seed)
@@ -222,7 +225,8 @@ def _load_texts(
     splits: dict[str, Split] = {}
     for name, table in tables.items():
         kind: LabelKind | None = "score" if with_scores and name != "train" else None
-        columns = _columns(table, config, kind=kind, label_optional=True)
+        optional = table.plain or config.label_column is None
+        columns = _columns(table, config, kind=kind, label_optional=optional)
         if columns.text_pair is None or columns.label is None:
             kind = None
         split = _split(name, read_rows(table, columns, kind=kind))
