@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from compress.checkpoints import check_checkpoint, check_max_length, read_config
 from compress.hub import one_line, quiet
 from compress.labels import align_labels, is_nameless, named_labels, reorder_head, set_labels
+from compress.settings import TASKS
 from edgebert.errors import InputError, ModelError
 
 if TYPE_CHECKING:
@@ -77,17 +78,15 @@ def load_teacher(
     tokenizer_dir = prepare_tokenizer(path, work_dir=work_dir)
     names: tuple[str, ...] = ()
     if task == "text-classification":
-        model, has_head, names = _load_classifier(path, labels, problem_type, teacher_labels)
+        model, missing, names = _load_classifier(path, labels, problem_type, teacher_labels)
     elif task == "fill-mask":
         model, missing, _ = _from_pretrained("AutoModelForMaskedLM", path)
-        has_head = not missing
     elif task == "feature-extraction":
-        model, _, _ = _from_pretrained("AutoModel", path, without_pooler=True)
-        has_head = True
+        model, missing = _from_pretrained("AutoModel", path, without_pooler=True)[0], False
     else:
-        raise InputError(f"Unknown task {task!r}.")
+        raise InputError(f"Unknown task {task!r}; allowed: {', '.join(TASKS)}.")
     model.train(mode=False)
-    return LoadedModel(model, has_head, tokenizer_dir, names)
+    return LoadedModel(model, not missing, tokenizer_dir, names)
 
 
 def _load_classifier(
@@ -108,7 +107,7 @@ def _load_classifier(
         raise ModelError(f"{path} has no classification head; train one with compress.train.")
     if missing:
         set_labels(model, labels)
-        return model, False, tuple(labels)
+        return model, True, tuple(labels)
     if teacher_labels:
         own = named_labels(own, teacher_labels)
     if not labels:
@@ -120,7 +119,7 @@ def _load_classifier(
         raise ModelError(f"{path}: config.json names {len(own)} labels, but the head has others.")
     reorder_head(model, permutation)
     set_labels(model, labels)
-    return model, True, tuple(labels)
+    return model, False, tuple(labels)
 
 
 def _from_pretrained(
