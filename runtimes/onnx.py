@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import onnxruntime as ort  # type: ignore[import-untyped]
@@ -11,6 +12,10 @@ from edgebert.types import Batch, FloatArray
 from runtimes.base import SessionOptions
 
 _ERRORS_ONLY = 3
+
+# For an app that imported onnxruntime before us; else `edgebert/__init__.py` has refused it whole.
+if os.environ.get("ORT_DISABLE_TELEMETRY") != "0":
+    ort.disable_telemetry_events()
 
 
 class OnnxBackend:

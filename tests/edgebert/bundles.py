@@ -42,7 +42,7 @@ def logits_by_hand(input_ids: Any, token_type_ids: Any = 0) -> Any:
 
 
 def write_graph(
-    path: Path, *, output: str, types: bool = True, mates: bool = False, scale: float = 1.0
+    path: Path, *, output: str, types: bool = True, mates: bool = False, sick: str | None = None
 ) -> None:
     """Write the model.
 
@@ -50,8 +50,8 @@ def write_graph(
         path: The ``.onnx`` file.
         output: ``logits`` or ``last_hidden_state``.
         types: Whether it takes ``token_type_ids``.
-        mates: Add the batch's largest value, so that a result depends on the other texts.
-        scale: Multiplies the weights; infinity or NaN make a sick model.
+        mates: Add the mean of the whole batch, so that a result depends on the other texts.
+        sick: A word whose vector is infinite.
     """
     node = helper.make_node
     nodes = [node("Gather", ["table", "input_ids"], ["words"])]
@@ -70,8 +70,8 @@ def write_graph(
     ]
     source = "context"
     if mates:
-        nodes.append(node("ReduceMax", [own], ["largest"], keepdims=1))
-        nodes.append(node("Add", ["context", "largest"], ["disturbed"]))
+        nodes.append(node("ReduceMean", [own], ["whole"], keepdims=1))
+        nodes.append(node("Add", ["context", "whole"], ["disturbed"]))
         source = "disturbed"
     if output == "logits":
         nodes.append(node("Squeeze", [source, "one"], ["pooled"]))
@@ -81,7 +81,10 @@ def write_graph(
         nodes.append(node("Add", [own, source], ["last_hidden_state"]))
         shape = ["batch", "seq", HIDDEN]
     names = ["input_ids", "attention_mask", *(["token_type_ids"] if types else [])]
-    constants = {"table": TABLE * np.float32(scale), "types": TYPES, "weight": WEIGHT}
+    table = TABLE.copy()
+    if sick is not None:
+        table[VOCAB.index(sick)] = np.inf
+    constants = {"table": table, "types": TYPES, "weight": WEIGHT}
     axes = {"one": np.array([1], dtype=np.int64), "two": np.array([2], dtype=np.int64)}
     graph = helper.make_graph(
         nodes,
@@ -104,9 +107,9 @@ def write_bundle(
         directory: Where to.
         task: ``text-classification`` or ``feature-extraction``.
         precisions: Which artifacts.
-        changes: Fields of the manifest, and ``types`` and ``scale`` of `write_graph`.
+        changes: Fields of the manifest, and ``types`` and ``sick`` of `write_graph`.
     """
-    graph = {name: changes.pop(name) for name in ("types", "scale") if name in changes}
+    graph = {name: changes.pop(name) for name in ("types", "sick") if name in changes}
     write_tokenizer(directory)
     output = "logits" if task == "text-classification" else "last_hidden_state"
     artifacts = []

@@ -1,0 +1,82 @@
+import numpy as np
+import pytest
+
+from edgebert.batching import check_batch, pad, plan_batches
+from edgebert.errors import InputError
+from edgebert.tokenizer import Encoding
+from edgebert.types import Batch
+
+
+def encoding(*ids, dropped=0):
+    array = np.array(ids, dtype=np.int64)
+    zeros = np.zeros_like(array)
+    return Encoding(array, zeros, [(0, 0)] * len(ids), zeros, dropped)
+
+
+def batch_of(mask):
+    mask = np.array(mask, dtype=np.int64)
+    return Batch(mask, mask, mask, mask.sum(axis=1))
+
+
+def test_padding_goes_on_the_right_to_the_longest():
+    batch = pad([encoding(5), encoding(6, 7, 8, dropped=4)], pad_id=9)
+    assert batch.input_ids.tolist() == [[5, 9, 9], [6, 7, 8]]
+    assert batch.attention_mask.tolist() == [[1, 0, 0], [1, 1, 1]]
+    assert batch.dropped_tokens.tolist() == [0, 4]
+
+
+def test_no_text_makes_a_batch_of_no_rows():
+    assert pad([], pad_id=0).input_ids.shape == (0, 0)
+
+
+def test_the_budget_counts_padded_cells():
+    assert plan_batches([4, 4, 5], max_tokens=12) == [[0, 1], [2]]
+    assert plan_batches([4, 4, 5], max_tokens=15) == [[0, 1, 2]]
+
+
+def test_a_row_longer_than_the_budget_is_a_batch_of_its_own():
+    assert plan_batches([300, 10, 400], max_tokens=64) == [[1], [0], [2]]
+
+
+def test_batch_size_limits_the_rows():
+    assert plan_batches([3, 1, 2, 1], max_tokens=99, batch_size=2) == [[1, 3], [2, 0]]
+
+
+def test_every_row_comes_once_and_no_batch_is_over_the_budget():
+    lengths = np.random.default_rng(0).integers(1, 200, size=500).tolist()
+    plan = plan_batches(lengths, max_tokens=256)
+    assert sorted(row for rows in plan for row in rows) == list(range(500))
+    assert all(len(rows) * max(lengths[row] for row in rows) <= 256 for rows in plan)
+
+
+def test_no_rows_make_no_batches():
+    assert plan_batches([]) == []
+
+
+@pytest.mark.parametrize("setting", [{"max_tokens": 0}, {"batch_size": 0}, {"batch_size": 2.5}])
+def test_a_budget_below_one_is_refused(setting):
+    with pytest.raises(InputError, match="whole number, 1 or more"):
+        plan_batches([1], **setting)
+
+
+@pytest.mark.parametrize("mask", [[[0, 1, 1]], [[1, 0, 1]], [[1, 2, 0]]])
+def test_left_padding_and_holes_are_refused(mask):
+    with pytest.raises(InputError, match="pad on the right"):
+        check_batch(batch_of(mask))
+
+
+def test_a_row_without_real_tokens_is_refused():
+    with pytest.raises(InputError, match="has no 1"):
+        check_batch(batch_of([[1, 1], [0, 0]]))
+
+
+def test_arrays_of_other_types_or_shapes_are_refused():
+    good = batch_of([[1, 1]])
+    wrong = Batch(
+        good.input_ids.astype(np.int32), good.attention_mask, good.input_ids, good.dropped_tokens
+    )
+    with pytest.raises(InputError, match="input_ids is int32"):
+        check_batch(wrong)
+    wrong = Batch(good.input_ids, good.attention_mask[:, :1], good.input_ids, good.dropped_tokens)
+    with pytest.raises(InputError, match=r"attention_mask is int64 \[1, 1\]"):
+        check_batch(wrong)
