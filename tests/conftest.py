@@ -14,6 +14,7 @@ ENGINES = ("onnx", "openvino", "tflite")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # for tests that import the engine first
 
 
 def required_backends() -> set[str]:
