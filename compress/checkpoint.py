@@ -12,7 +12,6 @@ Random numbers need no state: the loop draws them anew in every step from the se
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import json
 import logging
@@ -191,7 +190,7 @@ class Checkpoints:
         return state
 
     def _write_state(self, directory: Path, state: TrainingState) -> None:
-        data = {"fingerprint": self._fingerprint, "state": dataclasses.asdict(state)}
+        data = {"fingerprint": self._fingerprint, "state": vars(state)}
         (directory / _STATE).write_text(json.dumps(data), encoding="utf-8")
 
     def _read_state(self, directory: Path) -> TrainingState:

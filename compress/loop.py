@@ -19,7 +19,7 @@ from compress.checkpoint import Checkpoints, TrainingState, copy_weights, set_we
 from compress.encoding import RowArray
 from compress.interrupt import catch_interrupt
 from compress.loop_settings import LoopSettings as LoopSettings
-from compress.optimization import build_optimizer, native_bf16, seed_step
+from compress.optimization import build_optimizer, clip_gradients, native_bf16, seed_step
 from compress.progress import Progress
 from edgebert.errors import EdgeBertError, InputError
 
@@ -197,8 +197,8 @@ class _Loop:
             torch.stack(list(weighted.values())).sum().backward()  # type: ignore[no-untyped-call]
             for name, term in weighted.items():
                 sums[name] = sums[name] + term.detach() if name in sums else term.detach()
-        norm = nn.utils.clip_grad_norm_(self.parameters, self.settings.max_grad_norm)
-        self.pending.append((["grad_norm", *sums], torch.stack([norm.detach(), *sums.values()])))
+        norm = clip_gradients(self.parameters, self.settings.max_grad_norm)
+        self.pending.append((["grad_norm", *sums], torch.stack([norm, *sums.values()])))
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
 

@@ -7,7 +7,13 @@ import pytest
 import torch
 from torch import nn
 
-from compress.optimization import build_optimizer, learning_rate, native_bf16, seed_step
+from compress.optimization import (
+    build_optimizer,
+    clip_gradients,
+    learning_rate,
+    native_bf16,
+    seed_step,
+)
 from edgebert.errors import InputError
 
 
@@ -49,6 +55,14 @@ def test_a_frozen_parameter_is_left_out():
 def test_nothing_to_train_is_refused():
     with pytest.raises(InputError, match="No parameter is trainable"):
         build_optimizer(nn.Linear(2, 2).requires_grad_(False), weight_decay=0.1)
+
+
+@pytest.mark.parametrize(("max_norm", "left"), [(1.0, [0.6, 0.8]), (6.0, [3.0, 4.0])])
+def test_gradients_are_scaled_down_to_the_norm_and_never_up(max_norm, left):
+    used, unused = nn.Parameter(torch.zeros(2)), nn.Parameter(torch.zeros(1))
+    used.grad = torch.tensor([3.0, 4.0])
+    assert clip_gradients([used, unused], max_norm).item() == 5.0
+    assert used.grad.tolist() == pytest.approx(left, rel=1e-5)
 
 
 def test_a_steps_random_numbers_depend_on_seed_and_step_alone():
