@@ -11,8 +11,9 @@ import json
 import sys
 import types
 import typing
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal, TypeVar
 
 from edgebert.errors import InputError
@@ -40,11 +41,21 @@ def option(
     return dataclasses.field(default=default, metadata={"help": help, "aliases": tuple(aliases)})
 
 
-def build_parser(config: type[Any], *, prog: str) -> argparse.ArgumentParser:
-    """Make the command line of a settings class, with ``--config run.json`` to replay one."""
+def build_parser(
+    config: type[Any], *, prog: str, tables: Mapping[str, Callable[[], str]] = MappingProxyType({})
+) -> argparse.ArgumentParser:
+    """Make the command line of a settings class, with ``--config run.json`` to replay one.
+
+    Args:
+        config: The settings class.
+        prog: How the command is called.
+        tables: Flags that print a text and stop, like ``--list-teachers``, by name.
+    """
     summary = (config.__doc__ or "").strip().splitlines()[0]
     parser = argparse.ArgumentParser(prog=prog, description=summary, allow_abbrev=False)
     parser.add_argument("--config", type=Path, help="run.json to replay; flags win over it")
+    for name, text in tables.items():
+        parser.add_argument(f"--{name}", action=_Print, text=text, help="print it and stop")
     hints = typing.get_type_hints(config)
     for field in dataclasses.fields(config):
         names = [field.name.replace("_", "-"), *field.metadata.get("aliases", ())]
@@ -55,6 +66,16 @@ def build_parser(config: type[Any], *, prog: str) -> argparse.ArgumentParser:
             **_argument(hints[field.name], field),
         )
     return parser
+
+
+class _Print(argparse.Action):
+    def __init__(self, *, text: Callable[[], str], **settings: Any) -> None:
+        super().__init__(nargs=0, **{**settings, "default": argparse.SUPPRESS})
+        self._text = text
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object, **__: object) -> None:
+        print(self._text())
+        parser.exit()
 
 
 def _argument(hint: Any, field: dataclasses.Field[Any]) -> dict[str, Any]:
@@ -72,9 +93,15 @@ def _argument(hint: Any, field: dataclasses.Field[Any]) -> dict[str, Any]:
     return {"type": hint, "help": text, "metavar": field.name.rsplit("_", 1)[-1].upper()}
 
 
-def parse_config(config: type[Config], argv: Sequence[str], *, prog: str) -> Config:
-    """Build the settings from a command line; a wrong one ends the program with exit code 2."""
-    parser = build_parser(config, prog=prog)
+def parse_config(config: type[Config], argv: Sequence[str], **parser_settings: Any) -> Config:
+    """Build the settings from a command line; a wrong one ends the program with exit code 2.
+
+    Args:
+        config: The settings class.
+        argv: The command line without the program.
+        parser_settings: See `build_parser`.
+    """
+    parser = build_parser(config, **parser_settings)
     given = vars(parser.parse_args(argv))
     replay = given.pop("config", None)
     try:
@@ -145,13 +172,14 @@ def _revive(hint: Any, value: Any) -> Any:
     return value
 
 
-def main(config: type[Config], step: Callable[[Config], object], *, prog: str) -> int:
-    """Run a step as a command: parse, log to stderr, turn errors into exit codes."""
+def main(config: type[Config], step: Callable[[Config], int | None], **parser_settings: Any) -> int:
+    """Run a step as a command: parse, log to stderr, turn errors into exit codes.
+
+    Args:
+        config: Its settings class.
+        step: Takes the settings; what it returns is the exit code, None is 0.
+        parser_settings: See `build_parser`.
+    """
     configure_logging()
-    settings = parse_config(config, sys.argv[1:], prog=prog)
-
-    def action() -> int:
-        step(settings)
-        return EXIT_DONE
-
-    return run_command(action)
+    settings = parse_config(config, sys.argv[1:], **parser_settings)
+    return run_command(lambda: step(settings) or EXIT_DONE)
