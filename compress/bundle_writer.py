@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import logging
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -70,8 +71,11 @@ def write_checkpoint(directory: Path, model: Any, tokenizer_dir: Path, spec: Bun
         tokenizer_dir: Where its tokenizer's files are.
         spec: Labels go into ``config.json``, pooling into ``modules.json``.
     """
-    model.save_pretrained(directory)
     config_path = directory / "config.json"
+    with _no_progress_bar():
+        model.save_pretrained(directory)
+    for weights in directory.glob("*.safetensors"):  # written for the owner's eyes only
+        weights.chmod(config_path.stat().st_mode)
     config = json.loads(config_path.read_text(encoding="utf-8"))
     if spec.head.task == "text-classification":
         config["id2label"] = {str(i): label for i, label in enumerate(spec.head.labels)}
@@ -87,6 +91,20 @@ def write_checkpoint(directory: Path, model: Any, tokenizer_dir: Path, spec: Bun
             prompts=spec.prompts,
         )
         write_layout(directory, layout, hidden_size=model.config.hidden_size)
+
+
+@contextmanager
+def _no_progress_bar() -> Iterator[None]:
+    from transformers.utils import logging as transformers_logging
+
+    bars: Any = transformers_logging  # its functions have no annotations
+    shown = bars.is_progress_bar_enabled()
+    bars.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if shown:
+            bars.enable_progress_bar()
 
 
 def _write_tokenizer(directory: Path, tokenizer_dir: Path, *, max_length: int) -> None:

@@ -75,6 +75,8 @@ def export(config: ExportConfig) -> ExportResult:
 def export_with_report(config: ExportConfig) -> tuple[ExportResult, Report]:
     """Do as `export` does, and give the report that was written too."""
     from compress.device import set_threads
+
+    set_threads(config.threads)  # before torch is imported: OpenMP reads its settings then
     from compress.export_bundle import export_bundle
     from compress.export_report import lineage_entry, write_papers
     from compress.quantize_onnx import get_recipe
@@ -83,7 +85,6 @@ def export_with_report(config: ExportConfig) -> tuple[ExportResult, Report]:
 
     get_recipe(config.recipe)
     check_output(config.output_dir, overwrite=config.overwrite_output_dir)
-    set_threads(config.threads)
     found = resolve_teacher(config.model, no_fallback=True)
     layout = read_layout(found.path) if config.task == "feature-extraction" else None
     pooling, normalize = _vectors(config, layout, found.path)
@@ -146,7 +147,7 @@ def _vectors(
 
 
 def _max_length(config: ExportConfig, layout: SentenceLayout | None, path: Path) -> int:
-    from compress.checkpoints import max_positions, read_config
+    from compress.model_files import max_positions, read_config
 
     limits = [config.max_length]
     if layout is not None and layout.max_length is not None:
@@ -162,9 +163,9 @@ def _max_length(config: ExportConfig, layout: SentenceLayout | None, path: Path)
 
 def _load(config: ExportConfig, path: Path) -> tuple[TaskData, LoadedModel]:
     """Load the data and the model, its logits in the order of the data's labels."""
-    from compress.checkpoints import read_config
     from compress.data import load_data
     from compress.loading import load_teacher
+    from compress.model_files import read_config
 
     names = tuple(config.teacher_labels.split(",")) if config.teacher_labels else ()
     data = load_data(config, task=config.task, seed=config.seed)
