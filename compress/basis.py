@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -44,6 +44,7 @@ def _hidden_states(
 ) -> Iterable[Tensor]:
     if not calibration:
         yield _embedding_states(teacher)
+        return
     layers = tuple(range(int(teacher.config.num_hidden_layers) + 1))
     for batch in calibration:
         features = forward_features(teacher, batch, Wanted(hidden_states=layers, logits=False))
@@ -52,15 +53,15 @@ def _hidden_states(
 
 
 def _embedding_states(teacher: PreTrainedModel) -> Tensor:
-    """Give each word of the vocabulary as a text of one token: its embedding output, ``[V, H]``."""
+    """Give the embedding output of each word of the vocabulary as a first token, ``[V, H]``."""
+    encoder: Any = teacher.base_model  # families have no common type with `embeddings`
     rows = torch.arange(int(teacher.config.vocab_size), device=teacher.device)[:, None]  # [V, 1]
-    batch = {"input_ids": rows, "attention_mask": torch.ones_like(rows)}
-    wanted = Wanted(hidden_states=(0,), logits=False)
-    parts = [
-        forward_features(teacher, {k: v[i : i + 4096] for k, v in batch.items()}, wanted).hidden[0]
-        for i in range(0, len(rows), 4096)
-    ]
-    return torch.cat(parts)[:, 0]
+    states: Tensor = encoder.embeddings(input_ids=rows)[:, 0]
+    widen = dict(encoder.named_modules())
+    for name in ("embeddings_project", "encoder.embedding_hidden_mapping_in"):  # ELECTRA, ALBERT
+        if name in widen:
+            states = widen[name](states)
+    return states
 
 
 def _second_moment(states: Iterable[Tensor]) -> Tensor:

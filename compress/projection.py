@@ -17,15 +17,13 @@ scales are levelled, or fitted by least squares on calibration texts.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from compress.blocks import Block, important_neurons, paired_blocks
-from compress.capture import model_inputs
 from edgebert.errors import ModelError
 
 if TYPE_CHECKING:
@@ -220,77 +218,3 @@ def factorise(left: Tensor, right: Tensor, rank: int) -> tuple[Tensor, Tensor]:
     u, values, v = torch.linalg.svd(left_r @ right_r.T)
     root = values[:rank].sqrt()[:, None]
     return root * (left_q @ u[:, :rank]).T, root * (right_q @ v[:rank].T).T
-
-
-Take: TypeAlias = "Callable[[nn.Module, tuple[Any, ...], Tensor], Tensor]"
-
-
-@torch.no_grad()
-def fit_layer_norms(
-    student: PreTrainedModel,
-    teacher: PreTrainedModel,
-    layer_map: tuple[int, ...],
-    *,
-    basis: Tensor,
-    batches: Sequence[Mapping[str, Tensor]],
-) -> None:
-    """Fit each LayerNorm's scale and bias to the projected output of the teacher's.
-
-    Least squares, axis by axis, from the bottom up: each fit sees what the ones below it give.
-
-    Args:
-        student: As `project_weights` leaves it; put into eval mode.
-        teacher: In eval mode. Not an ALBERT, whose norms serve all layers at once.
-        layer_map: 1-based teacher layer of each student layer.
-        basis: ``P``.
-        batches: Texts.
-    """
-    embeddings = [
-        model.base_model.get_submodule("embeddings.LayerNorm") for model in (student, teacher)
-    ]
-    pairs: list[Any] = [tuple(embeddings)]
-    for block, origin in paired_blocks(student, teacher, layer_map):
-        pairs.append((block.attention_norm, origin.attention_norm))
-        pairs.append((block.output_norm, origin.output_norm))
-    pairs = [(own, origin) for own, origin in pairs if own.weight.shape != origin.weight.shape]
-    student.train(False)
-    targets = _collect([origin for _, origin in pairs], lambda *run: run[2], teacher, batches)
-    for (norm, _), target in zip(pairs, targets, strict=True):
-        (units,) = _collect([norm], _normalised, student, batches)  # [tokens, H_student]
-        wanted = target @ basis
-        centred = units - units.mean(dim=0)
-        slope = (centred * wanted).mean(dim=0) / centred.square().mean(dim=0).clamp(min=1e-12)
-        norm.weight.copy_(slope)
-        norm.bias.copy_(wanted.mean(dim=0) - slope * units.mean(dim=0))
-
-
-def _normalised(norm: nn.Module, args: tuple[Any, ...], _output: Tensor) -> Tensor:
-    states: Tensor = args[0]
-    return F.layer_norm(states, states.shape[-1:], eps=float(norm.eps))  # type: ignore[arg-type]
-
-
-def _collect(
-    modules: Sequence[nn.Module],
-    take: Take,
-    model: PreTrainedModel,
-    batches: Sequence[Mapping[str, Tensor]],
-) -> list[Tensor]:
-    """Run an encoder over batches; take each module's values of real tokens ``[tokens, H]``."""
-    kept: list[list[Tensor]] = [[] for _ in modules]
-    for batch in batches:
-        here = {name: tensor.to(model.device) for name, tensor in batch.items()}
-        mask = here["attention_mask"].bool()
-
-        def hook_of(parts: list[Tensor], mask: Tensor) -> Any:
-            return lambda *run: parts.append(take(*run)[mask].double().cpu())
-
-        handles = [
-            module.register_forward_hook(hook_of(parts, mask))
-            for module, parts in zip(modules, kept, strict=True)
-        ]
-        try:
-            model.base_model(**model_inputs(model.base_model, here))
-        finally:
-            for handle in handles:
-                handle.remove()
-    return [torch.cat(parts) for parts in kept]

@@ -20,7 +20,8 @@ from compress.architecture import (
 )
 from compress.basis import find_basis
 from compress.blocks import LAYOUTS, encoder_blocks, important_neurons, model_type, paired_blocks
-from compress.projection import fit_layer_norms, project_weights
+from compress.norm_fit import can_fit, fit_layer_norms
+from compress.projection import project_weights
 from edgebert.errors import InputError, ModelError
 
 if TYPE_CHECKING:
@@ -82,8 +83,8 @@ def build_student(
         init: Where the weights come from.
         layer_map: 1-based teacher layer of each student layer.
         seed: Of what is random; torch's own generator is left as it was.
-        calibration: Batches of ordinary texts on the teacher's device. For ``projected``: the
-            space is that of the teacher's hidden states and the LayerNorms are fitted.
+        calibration: Batches of ordinary texts, on the teacher's device. With them LayerNorms are
+            fitted to the teacher's hidden states, and a projected student's space is theirs.
 
     Raises:
         InputError: ``init`` can't be had with these two shapes.
@@ -98,8 +99,9 @@ def build_student(
     elif used == "projected":
         basis, moment = find_basis(teacher, architecture.hidden_size, calibration)
         project_weights(model, teacher, layer_map, basis=basis, moment=moment)
-        if calibration and model_type(teacher) != "albert":  # its norms serve all layers at once
-            fit_layer_norms(model, teacher, layer_map, basis=basis, batches=calibration)
+    if used != "random" and calibration and can_fit(teacher):
+        fit_layer_norms(model, teacher, layer_map, basis=basis, batches=calibration)
+        reason += f"; LayerNorms fitted on {sum(len(b['input_ids']) for b in calibration)} texts"
     level = logging.WARNING if init == "auto" and used == "random" else logging.INFO
     logger.log(level, "student %s starts from init %r: %s", architecture, used, reason)
     return BuiltStudent(model.train(), used, basis)

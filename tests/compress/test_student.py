@@ -262,3 +262,35 @@ def test_student_saves_and_loads_with_plain_transformers(teacher, tmp_path):
     loaded = transformers.AutoModelForSequenceClassification.from_pretrained(tmp_path)
     for a, b in zip(student.parameters(), loaded.parameters(), strict=True):
         assert torch.equal(a, b)
+
+
+def test_fitting_brings_a_student_of_fewer_copied_layers_nearer_to_its_teacher(teacher, batch):
+    wanted = Wanted(hidden_states=(2,), logits=False)
+    errors = []
+    with torch.no_grad():
+        target = forward_features(teacher, batch, Wanted(hidden_states=(4,), logits=False)).hidden[
+            4
+        ]
+        for calibration in ((), [batch]):
+            built = build(teacher, "L=2", calibration=calibration)
+            assert built.init == "layers"
+            hidden = forward_features(built.model.eval(), batch, wanted).hidden[2]
+            errors.append((hidden - target)[batch["attention_mask"].bool()].square().mean())
+    assert errors[1] < errors[0]
+
+
+def test_fitting_leaves_a_student_of_all_layers_as_it_is(teacher, batch):
+    fitted = build(teacher, "L=4", calibration=[batch]).model
+    for name, parameter in fitted.named_parameters():
+        torch.testing.assert_close(parameter, teacher.get_parameter(name), atol=1e-4, rtol=1e-3)
+
+
+def test_calibration_batches_of_different_lengths_count_only_their_real_tokens(teacher, batch):
+    short = {k: v[[1, 5]][:, :5] for k, v in batch.items()}
+    padded = {k: v[[1, 5]] for k, v in batch.items()}
+    rest = {k: v[[0, 2, 3]] for k, v in batch.items()}
+    first, second = (
+        build(teacher, "L=2", calibration=[rest, part]).model for part in (short, padded)
+    )
+    for a, b in zip(first.parameters(), second.parameters(), strict=True):
+        torch.testing.assert_close(a, b, atol=1e-5, rtol=1e-4)
