@@ -17,7 +17,7 @@ from edgebert.shell import EXIT_DONE, EXIT_GATE
 
 if TYPE_CHECKING:
     from compress.data import TaskData
-    from compress.export_bundle import ExportResult
+    from compress.export_result import ExportResult
     from compress.loading import LoadedModel
     from compress.report import Report
     from compress.sentence_layout import SentenceLayout

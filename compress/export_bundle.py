@@ -6,7 +6,7 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -24,12 +24,12 @@ from compress.bundle_writer import (
 )
 from compress.capture import Pooling
 from compress.data import Split, TaskData
-from compress.probe import Probe, Rows, TaskHead, make_probe, sample_probe, torch_rows
+from compress.export_result import ExportResult, Reference
+from compress.probe import Probe, TaskHead, make_probe, sample_probe, torch_rows
 from compress.quantize_onnx import DEFAULT_RECIPE
 from compress.report_records import ArtifactRow, Latency
-from compress.scores import Score, score_rows
+from compress.scores import score_rows
 from compress.timing import compare_latency
-from edgebert.errors import GateError
 from edgebert.files import whole_directory
 from edgebert.manifest import Manifest
 from edgebert.vectors import INT8_MAX
@@ -37,73 +37,8 @@ from edgebert.vectors import INT8_MAX
 logger = logging.getLogger(__name__)
 
 THROUGHPUT_TEXTS = 256
+SCALE_HEADROOM = 1.25  # dev doesn't hold the largest value of each dimension; beyond it is clipped
 LatencyByShape: TypeAlias = dict[str, Latency]  # like b1_s32
-
-
-@dataclass(frozen=True, kw_only=True)
-class Reference:
-    """The bundle's own model in torch FP32: what its artifacts are measured against.
-
-    Attributes:
-        dev: Rows of dev.
-        dev_score: On dev.
-        final: Rows of the split that scores are reported on.
-        score: On that split.
-    """
-
-    dev: Rows
-    dev_score: Score
-    final: Rows
-    score: Score
-
-
-@dataclass(frozen=True, kw_only=True)
-class ExportResult:
-    """A bundle as written.
-
-    Attributes:
-        output_dir: Of the bundle.
-        manifest: Its ``edgebert.json``.
-        rows: Artifacts in the bundle, FP32 first, measured.
-        refused: Artifacts that their gate kept out, with the reasons.
-        split: ``test`` if given, else ``dev``: what ``rows`` and ``reference.score`` are of.
-        reference: The same model in torch.
-        torch_latency_ms: Of the teacher in torch FP32 at equal threads, in turn with the artifacts.
-        torch_texts_per_s: Of the teacher in torch FP32, batched as the artifacts are.
-        threads: Of torch and of the engines.
-        seconds: Wall time by step.
-        error_by_part: Output error of each part in INT8 alone; empty where INT8 passed at once.
-    """
-
-    output_dir: Path
-    manifest: Manifest
-    rows: tuple[ArtifactRow, ...]
-    refused: tuple[ArtifactRow, ...]
-    split: str
-    reference: Reference
-    torch_latency_ms: dict[str, Latency]
-    torch_texts_per_s: float | None
-    threads: int
-    seconds: dict[str, float]
-    error_by_part: dict[str, float] = field(default_factory=dict)
-
-    @property
-    def metric(self) -> str:
-        """Name of the score."""
-        return self.reference.score.metric
-
-    def raise_if_refused(self) -> None:
-        """Tell a command that a gate kept something out of the bundle.
-
-        Raises:
-            GateError: It did; the message has what and why, and that the rest was written.
-        """
-        if self.refused:
-            reasons = " ".join(
-                f"{row.backend}/{row.precision}: {' '.join(row.gate.reasons)}"
-                for row in self.refused
-            )
-            raise GateError(f"{self.output_dir} was written without what a gate refused. {reasons}")
 
 
 WriteReport = Callable[[Path, ExportResult], None]
@@ -285,7 +220,8 @@ class _Export:
         scale = None
         if self.spec.head.task == "feature-extraction":
             largest = np.abs(reference.dev.values).max(axis=0)  # [hidden]
-            scale = tuple(float(x) for x in np.maximum(largest, 1e-6) / INT8_MAX)
+            largest = np.maximum(largest, 1e-6) * SCALE_HEADROOM
+            scale = tuple(float(x) for x in largest / INT8_MAX)
         return write_manifest(
             self.building,
             spec=self.spec,

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from compress.data import TaskData
-from compress.export_bundle import ExportResult
+from compress.export_result import ExportResult
 from compress.report import Report, write_report
 from compress.report_format import megabytes
 from compress.report_records import PhaseRecord, SplitRecord, StudentRecord, TeacherRecord

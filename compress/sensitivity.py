@@ -29,8 +29,8 @@ logger = logging.getLogger(__name__)
 # Parts of a layer, by the names that the families give their modules; the first that fits counts.
 _PARTS = (
     ("attention", r"attention|bottleneck"),
-    ("ffn-up", r"intermediate|lin1|/ffn/"),
-    ("ffn-down", r"output|lin2|ffn_output"),
+    ("ffn-up", r"intermediate|lin1|/ffn/(?:MatMul|Gemm)"),
+    ("ffn-down", r"output|lin2"),
 )
 
 

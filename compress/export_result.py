@@ -1,0 +1,78 @@
+"""What an export gives back: the bundle's manifest and all that was measured of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from compress.probe import Rows
+from compress.report_records import ArtifactRow, Latency
+from compress.scores import Score
+from edgebert.errors import GateError
+from edgebert.manifest import Manifest
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reference:
+    """The bundle's own model in torch FP32: what its artifacts are measured against.
+
+    Attributes:
+        dev: Rows of dev.
+        dev_score: On dev.
+        final: Rows of the split that scores are reported on.
+        score: On that split.
+    """
+
+    dev: Rows
+    dev_score: Score
+    final: Rows
+    score: Score
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExportResult:
+    """A bundle as written.
+
+    Attributes:
+        output_dir: Of the bundle.
+        manifest: Its ``edgebert.json``.
+        rows: Artifacts in the bundle, FP32 first, measured.
+        refused: Artifacts that their gate kept out, with the reasons.
+        split: ``test`` if given, else ``dev``: what ``rows`` and ``reference.score`` are of.
+        reference: The same model in torch.
+        torch_latency_ms: Of the teacher in torch FP32 at equal threads, in turn with the artifacts.
+        torch_texts_per_s: Of the teacher in torch FP32, batched as the artifacts are.
+        threads: Of torch and of the engines.
+        seconds: Wall time by step.
+        error_by_part: Output error of each part in INT8 alone; empty where INT8 passed at once.
+    """
+
+    output_dir: Path
+    manifest: Manifest
+    rows: tuple[ArtifactRow, ...]
+    refused: tuple[ArtifactRow, ...]
+    split: str
+    reference: Reference
+    torch_latency_ms: dict[str, Latency]
+    torch_texts_per_s: float | None
+    threads: int
+    seconds: dict[str, float]
+    error_by_part: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def metric(self) -> str:
+        """Name of the score."""
+        return self.reference.score.metric
+
+    def raise_if_refused(self) -> None:
+        """Tell a command that a gate kept something out of the bundle.
+
+        Raises:
+            GateError: It did; the message has what and why, and that the rest was written.
+        """
+        if self.refused:
+            reasons = " ".join(
+                f"{row.backend}/{row.precision}: {' '.join(row.gate.reasons)}"
+                for row in self.refused
+            )
+            raise GateError(f"{self.output_dir} was written without what a gate refused. {reasons}")

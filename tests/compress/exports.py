@@ -1,0 +1,35 @@
+"""Settings of small exports, shared by the tests of the bundle and of what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from compress.export import ExportConfig
+from tests.tiny import WORDS, write_encoder
+
+
+def write_texts(path: Path, rows: int = 120) -> Path:
+    rng = np.random.default_rng(0)
+    lines = [" ".join(rng.choice(WORDS, rng.integers(1, 12))) for _ in range(rows)]
+    path.write_text("text\n" + "\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+def embedder_config(folder: Path, **changes) -> ExportConfig:
+    if not (folder / "model").exists():
+        write_encoder(folder / "model", hidden_size=64, intermediate_size=128)
+        write_texts(folder / "texts.tsv")
+    settings = {
+        "model": str(folder / "model"),
+        "task": "feature-extraction",
+        "output_dir": folder / "bundle",
+        "train_file": folder / "texts.tsv",
+        "dev_file": folder / "texts.tsv",
+        "pooling": "mean",
+        "normalize": True,
+        "max_length": 64,
+        "threads": 1,
+    }
+    return ExportConfig(**{**settings, **changes})
