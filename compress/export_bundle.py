@@ -24,7 +24,8 @@ from compress.bundle_writer import (
 )
 from compress.capture import Pooling
 from compress.data import Split, TaskData
-from compress.export_result import ExportResult, Reference
+from compress.export_result import ExportResult as ExportResult
+from compress.export_result import Reference
 from compress.probe import Probe, TaskHead, make_probe, sample_probe, torch_rows
 from compress.quantize_onnx import DEFAULT_RECIPE
 from compress.report_records import ArtifactRow, Latency
