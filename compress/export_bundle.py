@@ -30,7 +30,7 @@ from compress.probe import Probe, TaskHead, make_probe, sample_probe, torch_rows
 from compress.quantize_onnx import DEFAULT_RECIPE
 from compress.report_records import ArtifactRow, Latency
 from compress.scores import score_rows
-from compress.timing import compare_latency
+from compress.timing import compare_latency, core_share
 from edgebert.files import whole_directory
 from edgebert.manifest import Manifest
 from edgebert.vectors import INT8_MAX
@@ -146,7 +146,9 @@ class _Export:
             artifacts.append(int8)
             opened.callback(int8.backend.close)
         with self._timed("latency"):
+            share = core_share(threads)
             latency = self._latency(teacher, artifacts)
+            share = min(share, core_share(threads))
             texts_per_s = self._throughput(teacher)
         with self._timed("scores"):
             rows = [self._row(one, reference, latency[one.name]) for one in artifacts]
@@ -162,6 +164,7 @@ class _Export:
             torch_latency_ms=latency["torch"],
             torch_texts_per_s=texts_per_s,
             threads=threads,
+            core_share=share,
             seconds=self.seconds,
             error_by_part=outcome.error_by_part,
         )

@@ -122,7 +122,7 @@ def make_report(
         seconds={**(seconds or {}), **export_seconds},
         phases=tuple(phases),
         lineage=result.manifest.lineage,
-        notes=tuple(notes),
+        notes=(*notes, *result.notes),
         command=command,
         versions=versions(),
         created=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),

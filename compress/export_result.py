@@ -8,6 +8,7 @@ from pathlib import Path
 from compress.probe import Rows
 from compress.report_records import ArtifactRow, Latency
 from compress.scores import Score
+from compress.timing import QUIET_SHARE
 from edgebert.errors import GateError
 from edgebert.manifest import Manifest
 
@@ -43,6 +44,7 @@ class ExportResult:
         torch_latency_ms: Of the teacher in torch FP32 at equal threads, in turn with the artifacts.
         torch_texts_per_s: Of the teacher in torch FP32, batched as the artifacts are.
         threads: Of torch and of the engines.
+        core_share: Part of a core that each thread got around the timing; 1 on a quiet machine.
         seconds: Wall time by step.
         error_by_part: Output error of each part in INT8 alone; empty where INT8 passed at once.
     """
@@ -56,6 +58,7 @@ class ExportResult:
     torch_latency_ms: dict[str, Latency]
     torch_texts_per_s: float | None
     threads: int
+    core_share: float
     seconds: dict[str, float]
     error_by_part: dict[str, float] = field(default_factory=dict)
 
@@ -63,6 +66,17 @@ class ExportResult:
     def metric(self) -> str:
         """Name of the score."""
         return self.reference.score.metric
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader of the numbers must know."""
+        if self.core_share >= QUIET_SHARE:
+            return ()
+        return (
+            f"the machine was busy while latency was measured (each thread got "
+            f"{self.core_share:.0%} of a core), so times and speed-ups can't be trusted; "
+            "measure again on a quiet one",
+        )
 
     def raise_if_refused(self) -> None:
         """Tell a command that a gate kept something out of the bundle.

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
+import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -17,6 +20,7 @@ from edgebert.types import Batch, IntArray
 from runtimes.base import Backend
 
 LENGTHS = (32, 128)  # tokens of one text: a sentence and a paragraph
+QUIET_SHARE = 0.9  # below it others had a tenth of a core or more: ratios can't be trusted
 
 
 def compare_latency(
@@ -49,6 +53,24 @@ def compare_latency(
             for name, times in interleaved_latency_ms(runs, repeats=repeats).items():
                 found[name][f"b1_s{length}"] = Latency(times["p50"], times["p95"])
     return found
+
+
+def core_share(threads: int, *, seconds: float = 0.2) -> float:
+    """Measure what part of a core each of ``threads`` threads gets: 1 on a quiet machine.
+
+    Threads of torch wait for each other at every layer, so on a busy machine torch slows down far
+    more than its share says: 350 ms instead of 5 were seen, which flatters whatever stands beside.
+    """
+
+    def work(_: int) -> float:
+        block = bytes(1 << 20)  # hashing it leaves the interpreter to the other threads
+        start, used = time.perf_counter(), time.thread_time()
+        while time.perf_counter() - start < seconds:
+            hashlib.sha256(block)
+        return (time.thread_time() - used) / (time.perf_counter() - start)
+
+    with ThreadPoolExecutor(threads) as pool:
+        return min(1.0, *pool.map(work, range(threads)))
 
 
 def _one_text(tokens: IntArray, length: int) -> Batch:

@@ -249,3 +249,9 @@ def test_fill_mask_is_gated_by_masked_tokens(tmp_path):
     )
     assert result.metric == "accuracy"
     assert result.rows[0].gate.passed
+
+
+def test_a_busy_machine_is_told_in_the_notes(classifier_bundle):
+    busy, quiet = (replace(classifier_bundle, core_share=share) for share in (0.4, 1.0))
+    assert "40% of a core" in busy.notes[0]
+    assert quiet.notes == ()
