@@ -141,6 +141,31 @@ def load_data(config: DataConfig, *, task: str, seed: int) -> TaskData:
     return data
 
 
+def load_split(
+    config: DataConfig, path: Path, *, task: str, labels: Sequence[str] = (), name: str = "test"
+) -> Split:
+    """Read one file alone, for a model that is trained already.
+
+    Args:
+        config: Names the columns.
+        path: The file.
+        task: What the model is for.
+        labels: The model's; a row with another one is bad. Empty for a task without labels.
+        name: Of the split.
+
+    Raises:
+        DataError: The file, a column or rows can't be used.
+    """
+    table = _read_file(config, path)
+    if task == "text-classification":
+        multi = config.problem_type == "multi_label_classification"
+        kind: LabelKind = "classes" if multi else "class"
+        rows = read_rows(table, _columns(table, config, kind=kind), kind=kind)
+        rows.refuse_unknown_labels(set(labels))
+        return _split(name, rows)
+    return _text_split(table, config, name=name, with_scores=task == "feature-extraction")
+
+
 def _read_tables(config: DataConfig) -> dict[str, Table]:
     if config.dataset is not None:
         tables = read_hub_dataset(config.dataset)
@@ -222,18 +247,23 @@ def _names(label: object) -> tuple[str, ...]:
 def _load_texts(
     tables: dict[str, Table], config: DataConfig, *, with_scores: bool, seed: int
 ) -> TaskData:
-    splits: dict[str, Split] = {}
-    for name, table in tables.items():
-        kind: LabelKind | None = "score" if with_scores and name != "train" else None
-        optional = table.plain or config.label_column is None
-        columns = _columns(table, config, kind=kind, label_optional=optional)
-        if columns.text_pair is None or columns.label is None:
-            kind = None
-        split = _split(name, read_rows(table, columns, kind=kind))
-        splits[name] = split if kind is not None else _plain(split)
+    splits = {
+        name: _text_split(table, config, name=name, with_scores=with_scores and name != "train")
+        for name, table in tables.items()
+    }
     if "dev" not in splits:
         splits["train"], splits["dev"] = _cut_dev(splits["train"], DEV_FRACTION_TEXTS, seed=seed)
     return TaskData(splits["train"], splits["dev"], splits.get("test"), (), None)
+
+
+def _text_split(table: Table, config: DataConfig, *, name: str, with_scores: bool) -> Split:
+    kind: LabelKind | None = "score" if with_scores else None
+    optional = table.plain or config.label_column is None
+    columns = _columns(table, config, kind=kind, label_optional=optional)
+    if columns.text_pair is None or columns.label is None:
+        kind = None
+    split = _split(name, read_rows(table, columns, kind=kind))
+    return split if kind is not None else _plain(split)
 
 
 def _plain(split: Split) -> Split:

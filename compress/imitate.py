@@ -109,6 +109,7 @@ def imitate(
         work / "cache",
         key=weights_sha256(teacher.model),
         limit_bytes=int(config.cache_size_gb * 1e9),
+        bf16=config.bf16,
     )
     cache.prepare(
         teacher.model,

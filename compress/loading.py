@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from compress.checkpoints import check_checkpoint, check_max_length, read_config
 from compress.hub import one_line, quiet
 from compress.labels import align_labels, is_nameless, named_labels, reorder_head, set_labels
+from compress.model_files import check_checkpoint, check_max_length, read_config
 from compress.settings import TASKS
 from edgebert.errors import InputError, ModelError
 

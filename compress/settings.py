@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
 from compress.options import option
 from edgebert.errors import InputError
@@ -39,10 +39,13 @@ class DataConfig:
     max_train_samples: int | None = option(None, help="Use a seeded part of the training rows")
     max_length: int = option(128, help="Longest input in tokens, special tokens included")
 
+    needs_train: ClassVar[bool] = True
+
     def __post_init__(self) -> None:
         if self.dataset and self.train_file:
             raise InputError("Give --dataset or --train-file, not both.")
-        if self.train_file is None and (self.dev_file or self.test_file) and not self.dataset:
+        has_train = self.train_file or self.dataset
+        if self.needs_train and not has_train and (self.dev_file or self.test_file):
             raise InputError("--dev-file and --test-file need a --train-file or a --dataset.")
         require_at_least("max_length", self.max_length, 3)
         if self.max_train_samples is not None:

@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from compress.capture import Features, Wanted, forward_features
 from compress.encoding import EncodedTexts, RowArray, collate
 from compress.interrupt import catch_interrupt
+from compress.optimization import native_bf16
 from compress.progress import Progress
 from edgebert.errors import EdgeBertError, InputError, ModelError
 from edgebert.files import write_json
@@ -66,12 +67,15 @@ class TeacherCache:
         key: Names the teacher's content, like a hash of its weights. Rows kept under another key
             are dropped.
         limit_bytes: Most that the files may take; 0 for no cache.
+        bf16: Let the teacher compute in bfloat16 where its device does so natively, like the
+            student beside it: three times as fast on a CPU with AVX-512 BF16.
     """
 
-    def __init__(self, directory: Path, *, key: str, limit_bytes: int) -> None:
+    def __init__(self, directory: Path, *, key: str, limit_bytes: int, bf16: bool = False) -> None:
         self._directory = directory
         self._key = key
         self._limit_bytes = limit_bytes
+        self._bf16 = bf16
         self._arrays: dict[str, Array] = {}
         self.live = False
 
@@ -89,7 +93,7 @@ class TeacherCache:
         """Compute what is missing; a killed run goes on after its last 1,024 rows.
 
         Args:
-            teacher: Put into eval mode; runs in fp32 on its own device.
+            teacher: Put into eval mode; runs on its own device.
             encoded: The rows, in the teacher's encoding.
             wanted: What to keep of each. Token-level outputs fit a student only if it has the same
                 tokenizer.
@@ -141,8 +145,7 @@ class TeacherCache:
             InputError: The batch's lengths are not those of the teacher's encoding.
         """
         if self.live:
-            with torch.no_grad():
-                return forward_features(self._teacher, batch, self._wanted)
+            return self._forward(batch)
         mask = batch["attention_mask"]
         features = Features(num_heads=self._num_heads)
         spans = [(int(self._offsets[row]), int(self._offsets[row + 1])) for row in rows]
@@ -192,7 +195,12 @@ class TeacherCache:
     def _run(self, encoded: EncodedTexts, rows: RowArray, pad_id: int) -> Features:
         device = next(self._teacher.parameters()).device
         batch = collate(encoded, rows, pad_id=pad_id, device=device)
-        with torch.no_grad():
+        return self._forward(batch)
+
+    def _forward(self, batch: Mapping[str, Tensor]) -> Features:
+        device = batch["input_ids"].device
+        enabled = self._bf16 and native_bf16(device)
+        with torch.no_grad(), torch.autocast(device.type, torch.bfloat16, enabled=enabled):
             return forward_features(self._teacher, batch, self._wanted)
 
     def _vectors(self, layout: _Layout) -> int:
@@ -239,6 +247,7 @@ class TeacherCache:
             "wanted": dataclasses.asdict(self._wanted),
             "layouts": [dataclasses.asdict(one) for one in layouts],
             "batch_size": batch_size,
+            "bf16": self._bf16,
             "torch": torch.__version__,
             "threads": torch.get_num_threads(),
             "device": next(self._teacher.parameters()).device.type,

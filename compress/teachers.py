@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from compress import hub
-from compress.checkpoints import check_checkpoint
 from compress.loading import LoadedModel as LoadedModel
 from compress.loading import load_teacher as load_teacher
 from compress.loading import load_tokenizer as load_tokenizer
+from compress.model_files import check_checkpoint
 from edgebert.errors import ModelError
 
 logger = logging.getLogger(__name__)

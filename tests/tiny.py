@@ -8,7 +8,7 @@ from typing import Any
 
 SPECIALS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 LETTERS = [chr(c) for c in range(ord("a"), ord("z") + 1)]
-WORDS = ["good", "bad", "film", "very", "not", "the", "a", "plot", "fun", "dull", "hello", "world"]
+WORDS = ["good", "bad", "film", "very", "not", "the", "plot", "fun", "dull", "hello", "world"]
 VOCAB = SPECIALS + LETTERS + ["##" + x for x in LETTERS] + WORDS + list(".,!?'0123456789")
 SPECIAL_IDS = {name.strip("[]").lower() + "_token_id": i for i, name in enumerate(SPECIALS)}
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from compress import checkpoints, hub, teachers
-from compress.checkpoints import check_checkpoint, max_positions
+from compress.model_files import check_checkpoint, max_positions
 from compress.loading import prepare_tokenizer, special_token_ids
 from compress.teachers import (
     TEACHERS,
