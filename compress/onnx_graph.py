@@ -26,7 +26,7 @@ from compress.capture import MODEL_INPUTS, model_inputs
 from edgebert.errors import GateError, ModelError
 
 OPSET = 17  # the first with LayerNormalization as one node
-MIN_ENGINE = "onnxruntime 1.12"  # the first that knows opset 17
+MIN_ENGINE = "onnxruntime 1.15"  # the oldest that files of ours were run on
 MAX_FILE_BYTES = 2**31 - 2**20  # protobuf's limit on one message, less room for the nodes
 MAX_GROWTH = 1.1  # of the file over the bytes of the parameters
 _NODE_BYTES = 1024  # what a node's names and attributes take at most; it counts in tiny models only

@@ -14,7 +14,7 @@ import numpy as np
 import onnx
 from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
-from compress.onnx_graph import replace_initializers, replace_nodes
+from compress.onnx_graph import MIN_ENGINE, replace_initializers, replace_nodes
 from edgebert.errors import GateError, InputError
 
 Convert = Callable[[ModelProto, Path, Collection[str]], None]
@@ -82,7 +82,7 @@ RECIPES: dict[str, Recipe] = {
         convert=_dynamic,
         about="dynamic, weights int8 per channel, activations uint8 per tensor",
         batch_invariant=False,  # one activation scale a tensor: a long text changes its mates'
-        min_engine="onnxruntime 1.12",
+        min_engine=MIN_ENGINE,
     ),
 }
 DEFAULT_RECIPE = "dynamic"
