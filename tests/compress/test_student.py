@@ -12,7 +12,6 @@ from transformers import AutoModelForMaskedLM, AutoModelForSequenceClassificatio
 from compress.capture import Wanted, forward_features
 from compress.layer_map import layer_map
 from compress.losses import scaled_products
-from compress.projection import factorise
 from compress.student import (
     PRESETS,
     Architecture,
@@ -169,17 +168,6 @@ def test_same_seed_gives_same_weights_and_leaves_torchs_generator_alone(teacher,
         assert torch.equal(a, b)
 
 
-def test_factorise_is_exact_at_full_rank_and_the_truncated_svd_below():
-    generator = torch.Generator().manual_seed(0)
-    left, right = (torch.randn(6, 9, generator=generator).double() for _ in range(2))
-    product = left.T @ right
-    for rank in (6, 3):
-        a, b = factorise(left, right, rank)
-        u, s, v = torch.linalg.svd(product)
-        assert a.shape == b.shape == (rank, 9)
-        torch.testing.assert_close(a.T @ b, u[:, :rank] * s[:rank] @ v[:rank])
-
-
 def test_projection_to_the_same_width_computes_what_the_teacher_does(teacher, batch):
     built = build(teacher, "L=4", init="projected")
     with torch.no_grad():
@@ -264,19 +252,25 @@ def test_student_saves_and_loads_with_plain_transformers(teacher, tmp_path):
         assert torch.equal(a, b)
 
 
-def test_fitting_brings_a_student_of_fewer_copied_layers_nearer_to_its_teacher(teacher, batch):
+def test_each_kind_of_fit_brings_copied_layers_nearer_to_the_teacher(teacher, batch):
     wanted = Wanted(hidden_states=(2,), logits=False)
+    aim = Wanted(hidden_states=(4,), logits=False)
     errors = []
     with torch.no_grad():
-        target = forward_features(teacher, batch, Wanted(hidden_states=(4,), logits=False)).hidden[
-            4
-        ]
-        for calibration in ((), [batch]):
-            built = build(teacher, "L=2", calibration=calibration)
+        target = forward_features(teacher, batch, aim).hidden[4]
+        for calibration, outputs in (((), False), ([batch], False), ([batch], True)):
+            built = build(teacher, "L=2", calibration=calibration, fit_outputs=outputs)
             assert built.init == "layers"
             hidden = forward_features(built.model.eval(), batch, wanted).hidden[2]
             errors.append((hidden - target)[batch["attention_mask"].bool()].square().mean())
-    assert errors[1] < errors[0]
+    assert errors[2] < errors[1] < errors[0]
+
+
+def test_calibration_ends_at_its_limit_of_tokens(teacher, batch, caplog):
+    large = {k: v.repeat(100, 1) for k, v in batch.items()}  # 800 texts, 9,600 tokens
+    with caplog.at_level(logging.INFO):
+        build(teacher, "L=2", calibration=[large, large])
+    assert "fitted on 800 texts" in caplog.text
 
 
 def test_fitting_leaves_a_student_of_all_layers_as_it_is(teacher, batch):
