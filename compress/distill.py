@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from compress.distill_config import DistillConfig
-from compress.options import main
+from compress.options import StepModule, main
 from edgebert.shell import EXIT_GATE
 
 if TYPE_CHECKING:
@@ -135,6 +135,8 @@ def _step(config: DistillConfig) -> int:
         )
     return EXIT_GATE if report.refused else 0
 
+
+sys.modules[__name__].__class__ = StepModule
 
 if __name__ == "__main__":
     from compress.teachers import list_teachers

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from compress.options import main, option
+from compress.options import StepModule, main, option
 from compress.settings import DataConfig
 from edgebert.errors import InputError, ModelError
 from edgebert.files import write_json
@@ -166,6 +166,8 @@ def _scored(probe: Probe, values: Any) -> dict[str, Any]:
 def _step(config: EvaluateConfig) -> None:
     print(json.dumps(evaluate(config), indent=2))
 
+
+sys.modules[__name__].__class__ = StepModule
 
 if __name__ == "__main__":
     sys.exit(main(EvaluateConfig, _step, prog="python -m compress.evaluate"))

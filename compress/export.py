@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from compress.options import config_to_dict, main, option
+from compress.options import StepModule, config_to_dict, main, option
 from compress.settings import DataConfig, require_at_least
 from edgebert.errors import InputError, ModelError
 from edgebert.files import check_writable
@@ -257,6 +257,8 @@ def _list_teachers() -> str:
 
     return list_teachers()
 
+
+sys.modules[__name__].__class__ = StepModule
 
 if __name__ == "__main__":
     sys.exit(

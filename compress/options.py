@@ -183,3 +183,14 @@ def main(config: type[Config], step: Callable[[Config], int | None], **parser_se
     configure_logging()
     settings = parse_config(config, sys.argv[1:], **parser_settings)
     return run_command(lambda: step(settings) or EXIT_DONE)
+
+
+class StepModule(types.ModuleType):
+    """A step's module that can be called like the function of its name.
+
+    So ``compress.distill(config)`` works beside ``from compress.distill import distill``.
+    """
+
+    def __call__(self, *args: Any, **settings: Any) -> Any:  # the step's own signature
+        """Run the step."""
+        return getattr(self, self.__name__.rpartition(".")[2])(*args, **settings)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from compress.options import main, option, save_run
+from compress.options import StepModule, main, option, save_run
 from compress.settings import TrainingConfig
 from edgebert.errors import InputError
 from edgebert.files import whole_directory, write_json
@@ -108,6 +108,8 @@ def _step(config: TrainConfig) -> None:
 
     print(json.dumps(train(config)))
 
+
+sys.modules[__name__].__class__ = StepModule
 
 if __name__ == "__main__":
     from compress.teachers import list_teachers

@@ -17,6 +17,12 @@ _TOOLCHAIN = {"torch", "transformers", "safetensors", "datasets", "onnx", "nncf"
 EXIT_DONE, EXIT_ERROR, EXIT_USAGE, EXIT_GATE, EXIT_INTERRUPTED = 0, 1, 2, 3, 130
 
 
+_NO_MEMORY = (
+    "Not enough memory. Use smaller batches (--per-device-train-batch-size, with "
+    "--gradient-accumulation-steps for the same step), a shorter --max-length, or a smaller model."
+)
+
+
 def configure_logging(*, level: int = logging.INFO) -> None:
     """Send our log to stderr; stdout belongs to the result."""
     logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
@@ -41,7 +47,7 @@ def run_command(action: Callable[[], int]) -> int:
         _say(str(interrupt) or "interrupted")
         return EXIT_INTERRUPTED
     except MemoryError:
-        _say("Not enough memory; try a smaller batch size or a shorter maximum length.")
+        _say(_NO_MEMORY)
         return EXIT_ERROR
     except BrokenPipeError:  # the reader of our stdout has gone, as in `| head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -57,6 +63,11 @@ def run_command(action: Callable[[], int]) -> int:
             f"This needs the package {error.name!r}, which is not installed. "
             "Install it with: pip install 'edgebert[compress]'"
         )
+        return EXIT_ERROR
+    except RuntimeError as error:
+        if "memory" not in str(error):  # torch and the engines have no type for it
+            raise
+        _say(_NO_MEMORY)
         return EXIT_ERROR
 
 
