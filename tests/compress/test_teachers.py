@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import torch
 
-from compress import checkpoints, hub, teachers
-from compress.model_files import check_checkpoint, max_positions
+from compress import hub, model_files, teachers
 from compress.loading import prepare_tokenizer, special_token_ids
+from compress.model_files import check_checkpoint, max_positions
 from compress.teachers import (
     TEACHERS,
     list_teachers,
@@ -288,4 +288,4 @@ def test_families_have_a_classifier_in_transformers():
         MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES,
     )
 
-    assert set(checkpoints.FAMILIES) <= set(MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES)
+    assert set(model_files.FAMILIES) <= set(MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES)
