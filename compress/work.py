@@ -10,7 +10,7 @@ from typing import Any
 
 from compress.options import RUN_NAME, config_to_dict, save_run
 from edgebert.errors import InputError, ResumeError
-from edgebert.files import check_writable
+from edgebert.files import check_writable, recover_directory
 
 logger = logging.getLogger(__name__)
 
@@ -35,6 +35,7 @@ def open_work(config: Any) -> Path | None:
     output: Path = config.output_dir
     work = output.with_name(output.name + ".work")
     check_writable(output)
+    recover_directory(output)
     unfinished = (work / RUN_NAME).is_file()
     if config.resume and unfinished:
         _check_same(config, work)

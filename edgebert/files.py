@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import json
 import os
@@ -64,9 +65,11 @@ def sync_directory(path: Path) -> None:
 def whole_directory(target: Path) -> Iterator[Path]:
     """Give an empty directory beside ``target`` that takes its place when the block ends well.
 
-    After an error the directory is removed, and what stood at ``target`` is as it was.
+    After an error the directory is removed, and what stood at ``target`` is as it was. What a
+    killed process left behind is put right first.
     """
     check_writable(target)
+    recover_directory(target)
     building = target.with_name(f".{target.name}.{os.getpid()}.part")
     shutil.rmtree(building, ignore_errors=True)
     building.mkdir(parents=True)
@@ -91,6 +94,36 @@ def _replace_directory(new: Path, target: Path) -> None:
     new.replace(target)
     sync_directory(target.parent)
     shutil.rmtree(old, ignore_errors=True)
+
+
+def recover_directory(target: Path) -> None:
+    """Remove what processes that are gone left half-built, and put back what they had set aside.
+
+    A process killed between the two renames of a replacement leaves no ``target`` but its old
+    form under another name.
+    """
+    for path in sorted(target.absolute().parent.glob(f".{glob.escape(target.name)}.*")):
+        pid, _, kind = path.name.removeprefix(f".{target.name}.").rpartition(".")
+        if kind not in ("part", "old") or not pid.isdigit() or _is_running(int(pid)):
+            continue
+        if kind == "old" and not target.exists():
+            path.replace(target)
+        elif path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
+
+
+def _is_running(pid: int) -> bool:
+    if os.name == "nt":  # there signal 0 would end the process
+        return pid == os.getpid()
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
 
 
 def check_writable(target: Path) -> None:
