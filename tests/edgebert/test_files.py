@@ -12,6 +12,11 @@ from edgebert.errors import InputError
 from edgebert.files import recover_directory, sha256_file, whole_directory, write_bytes, write_json
 
 
+def _fill_the_disk(building):
+    (building / "a").write_text("new")
+    raise OSError("disk full")
+
+
 def _gone_pid() -> int:
     child = subprocess.run(
         [sys.executable, "-c", "import os; print(os.getpid())"],
@@ -27,8 +32,7 @@ def test_an_error_while_building_leaves_the_old_directory(tmp_path):
     with whole_directory(target) as building:
         (building / "a").write_text("old")
     with pytest.raises(OSError, match="disk full"), whole_directory(target) as building:
-        (building / "a").write_text("new")
-        raise OSError("disk full")
+        _fill_the_disk(building)
     assert (target / "a").read_text() == "old"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out"]
 
