@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import shutil
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from compress.data import Split
-from compress.loading import special_token_ids
+from compress.loading import no_progress_bar, special_token_ids
 from compress.probe import TaskHead
 from compress.sentence_layout import SentenceLayout, write_layout
 from edgebert.files import write_json
@@ -72,7 +71,7 @@ def write_checkpoint(directory: Path, model: Any, tokenizer_dir: Path, spec: Bun
         spec: Labels go into ``config.json``, pooling into ``modules.json``.
     """
     config_path = directory / "config.json"
-    with _no_progress_bar():
+    with no_progress_bar():
         model.save_pretrained(directory)
     for weights in directory.glob("*.safetensors"):  # written for the owner's eyes only
         weights.chmod(config_path.stat().st_mode)
@@ -91,20 +90,6 @@ def write_checkpoint(directory: Path, model: Any, tokenizer_dir: Path, spec: Bun
             prompts=spec.prompts,
         )
         write_layout(directory, layout, hidden_size=model.config.hidden_size)
-
-
-@contextmanager
-def _no_progress_bar() -> Iterator[None]:
-    from transformers.utils import logging as transformers_logging
-
-    bars: Any = transformers_logging  # its functions have no annotations
-    shown = bars.is_progress_bar_enabled()
-    bars.disable_progress_bar()
-    try:
-        yield
-    finally:
-        if shown:
-            bars.enable_progress_bar()
 
 
 def _write_tokenizer(directory: Path, tokenizer_dir: Path, *, max_length: int) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import shutil
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from compress.phase import Term
     from compress.report import Report
     from compress.teacher_step import ReadyTeacher
+    from compress.teachers import ResolvedTeacher
 
 logger = logging.getLogger(__name__)
 
@@ -50,21 +50,37 @@ def distill(
         GateError: No artifact passed, so nothing was written.
         EdgeBertError: Bad settings, data or teacher; see the steps.
     """
-    from compress.data import load_data
     from compress.device import resolve_device, set_threads
-    from compress.imitate import imitate
+
+    set_threads(config.threads)  # before torch is imported: OpenMP reads its settings then
     from compress.report import load_report
-    from compress.shipping import ship
-    from compress.stopwatch import Stopwatch
+    from compress.student_check import check_student
     from compress.teachers import resolve_teacher
     from compress.work import open_work
 
-    found = resolve_teacher(config.teacher, no_fallback=config.no_fallback)
-    work = open_work(config)
-    if work is None:
-        return load_report(config.output_dir)
-    set_threads(config.threads)
     device = resolve_device(config.device)
+    found = resolve_teacher(config.teacher, no_fallback=config.no_fallback)
+    check_student(config, found.path)
+    with open_work(config, keep="teacher") as work:
+        if work is None:
+            return load_report(config.output_dir)
+        return _run(config, found, work, device, data, teacher, extra_terms)
+
+
+def _run(
+    config: DistillConfig,
+    found: ResolvedTeacher,
+    work: Path,
+    device: torch.device,
+    data: TaskData | None,
+    teacher: LoadedModel | None,
+    extra_terms: Mapping[str, Term] | None,
+) -> Report:
+    from compress.data import load_data
+    from compress.imitate import imitate
+    from compress.shipping import ship
+    from compress.stopwatch import Stopwatch
+
     watch = Stopwatch(work)
     with watch.step("data"):
         data = data or load_data(config, task=config.task, seed=config.seed)
@@ -81,9 +97,7 @@ def distill(
             special_ids=tuple(special.values()),
             extra_terms=extra_terms,
         )
-    report = ship(found, ready, imitation, data, config, watch)
-    _clean(work)
-    return report
+    return ship(found, ready, imitation, data, config, watch)
 
 
 def _ready(
@@ -110,18 +124,6 @@ def _ready(
         teacher_labels=names,
         loaded=loaded,
     )
-
-
-def _clean(work: Path) -> None:
-    """Remove what only the unfinished run needed; a fine-tuned teacher is worth keeping."""
-    teacher = work / "teacher"
-    for path in work.iterdir():
-        if path != teacher:
-            shutil.rmtree(path) if path.is_dir() else path.unlink()
-    if teacher.is_dir():
-        logger.info("The fine-tuned teacher is kept in %s", teacher)
-    else:
-        work.rmdir()
 
 
 def _step(config: DistillConfig) -> int:

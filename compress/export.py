@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from compress.options import StepModule, config_to_dict, main, option
+from compress.options import StepModule, command_line, config_to_dict, main, option
 from compress.settings import DataConfig, require_at_least
 from edgebert.errors import InputError, ModelError
 from edgebert.files import check_writable
@@ -237,7 +237,7 @@ def _report(
         student=student,
         data=data,
         notes=[found.note] if found.note else [],
-        command=f"python -m compress.export --model {config.model} --task {config.task}",
+        command=command_line(config, prog="python -m compress.export"),
     )
 
 

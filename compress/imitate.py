@@ -25,6 +25,7 @@ from compress.methods import MethodSettings, build_phases
 from compress.phase import Phase, Term, merge_wanted
 from compress.report_records import PhaseRecord
 from compress.student import BuiltStudent, build_student, parse_student
+from compress.student_check import method_of, method_settings
 from compress.teacher_cache import TeacherCache
 
 if TYPE_CHECKING:
@@ -35,11 +36,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 CALIBRATION_BATCHES, CALIBRATION_ROWS = 8, 32
-AUTO_METHOD = {
-    "text-classification": "logits",
-    "feature-extraction": "embedding",
-    "fill-mask": "distilbert",
-}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,7 +76,7 @@ def imitate(
         special_ids: Ids that fill-mask never hides.
         extra_terms: The caller's own loss terms, added to the last phase.
     """
-    method = AUTO_METHOD[config.task] if config.method == "auto" else config.method
+    method = method_of(config)
     architecture = parse_student(config.student, teacher.model.config)
     mapped = layer_map(
         config.layer_map, architecture.num_hidden_layers, teacher.model.config.num_hidden_layers
@@ -221,13 +217,14 @@ def _method_settings(
     config: DistillConfig, data: TaskData, teacher: ReadyTeacher
 ) -> MethodSettings:
     weights = class_weight_tensor(config, data)
-    return MethodSettings(
-        temperature=config.temperature,
-        hard_weight=config.hard_weight,
-        hidden_weight=config.hidden_weight,
-        num_relation_heads=config.num_relation_heads,
-        teacher_layer=config.teacher_layer,
+    if weights is not None and not config.hard_weight:
+        logger.warning(
+            "The student learns from soft targets alone (--hard-weight 0), so --class-weights "
+            "only count where the teacher is fine-tuned."
+        )
+    return method_settings(
+        config,
         class_weights=None if weights is None else tuple(weights.tolist()),
-        problem_type=config.problem_type,
+        problem_type=data.problem_type or config.problem_type,
         pooling=teacher.encoded.dev.head.pooling or "mean",
     )

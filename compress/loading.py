@@ -175,13 +175,19 @@ def _takes_pooler_option(path: Path) -> bool:
 @contextmanager
 def _quiet_transformers() -> Iterator[None]:
     """Say nothing of missing heads and show no bar: the caller is told by what is returned."""
+    with no_progress_bar(), quiet("transformers"):
+        yield
+
+
+@contextmanager
+def no_progress_bar() -> Iterator[None]:
+    """Keep transformers' own bars off stderr, where they'd be noise in a log."""
     from transformers.utils import logging as transformers_logging
 
     shown = transformers_logging.is_progress_bar_enabled()
     transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     try:
-        with quiet("transformers"):
-            yield
+        yield
     finally:
         if shown:
             transformers_logging.enable_progress_bar()  # type: ignore[no-untyped-call]

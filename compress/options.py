@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
+import shlex
 import sys
 import types
 import typing
@@ -84,8 +85,9 @@ def _argument(hint: Any, field: dataclasses.Field[Any]) -> dict[str, Any]:
         text += f" (default: {str(field.default).replace('%', '%%')})"
     if typing.get_origin(hint) in (typing.Union, types.UnionType):  # Optional
         hint = next(kind for kind in typing.get_args(hint) if kind is not type(None))
-    if hint is bool:
-        return {"action": argparse.BooleanOptionalAction, "help": text}
+    if hint is bool:  # --bf16 and --no-bf16, but --resume alone
+        action = argparse.BooleanOptionalAction if field.default else "store_true"
+        return {"action": action, "help": text}
     if typing.get_origin(hint) is Literal:
         return {"choices": typing.get_args(hint), "help": text}
     if typing.get_origin(hint) is tuple:  # repeatable
@@ -129,6 +131,21 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Path):
         return str(value)
     return [_plain(item) for item in value] if isinstance(value, (tuple, list)) else value
+
+
+def command_line(config: Any, *, prog: str) -> str:
+    """Write the command that makes a run again: its settings that aren't the defaults."""
+    words = []
+    for field in dataclasses.fields(config):
+        value, flag = getattr(config, field.name), "--" + field.name.replace("_", "-")
+        if value == field.default or field.name == "resume":
+            continue
+        if isinstance(value, bool):
+            words.append(flag if value else f"--no-{flag[2:]}")
+        else:
+            for item in value if isinstance(value, tuple) else (value,):
+                words += [flag, shlex.quote(str(item))]
+    return " ".join([prog, *words])
 
 
 def save_run(config: Any, directory: Path) -> None:

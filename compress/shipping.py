@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +15,7 @@ from compress.export_report import (
     make_report,
     write_papers,
 )
-from compress.options import config_to_dict, save_run
+from compress.options import command_line, config_to_dict, save_run
 from compress.probe import make_probe, torch_rows
 from compress.report_records import StudentRecord, TeacherRecord
 from compress.scores import Score, score_rows
@@ -92,7 +91,7 @@ def ship(
             seconds=watch.seconds,
             phases=[*([teacher.phase] if teacher.phase else []), *imitation.phases],
             notes=[found.note] if found.note else [],
-            command=" ".join(["python -m compress.distill", *sys.argv[1:]]),
+            command=command_line(config, prog="python -m compress.distill"),
         )
         write_papers(building, report, result)
         save_run(config, building)

@@ -103,7 +103,7 @@ def build_student(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = type(teacher)(student_config(architecture, teacher.config))
-    used, reason = _choose_init(init, architecture, teacher)
+    used, reason = choose_init(init, architecture, teacher)
     calibration = _first_tokens(calibration)
     basis: Tensor | None = None
     if used == "layers":
@@ -133,7 +133,7 @@ def _first_tokens(batches: Sequence[Mapping[str, Tensor]]) -> list[Mapping[str, 
     return kept
 
 
-def _choose_init(
+def choose_init(
     init: Init, architecture: Architecture, teacher: PreTrainedModel
 ) -> tuple[UsedInit, str]:
     """Choose how a student starts and say why in a few words."""

@@ -15,7 +15,13 @@ from compress.curves import phase_record
 from compress.data import TaskData
 from compress.dev_score import DevScore
 from compress.finetune import EncodedData, LossTerm, encode_data, fine_tune
-from compress.loading import LoadedModel, load_teacher, load_tokenizer, special_token_ids
+from compress.loading import (
+    LoadedModel,
+    load_teacher,
+    load_tokenizer,
+    no_progress_bar,
+    special_token_ids,
+)
 from compress.metrics import majority_share
 from compress.probe import TaskHead
 from compress.report_records import PhaseRecord
@@ -132,10 +138,11 @@ def ready_classifier(
             "teacher", result.history, result.evals, metric=score.metric, best_step=result.best_step
         )
         directory = work / "teacher"
-        save_checkpoint(model, loaded.tokenizer_dir, directory)
     dev = score(model)
     logger.info("teacher: dev %s %.4f", score.metric, dev[score.metric])
     _require_better_than_majority(dev, data)
+    if phase is not None:
+        save_checkpoint(model, loaded.tokenizer_dir, directory)
     return ReadyTeacher(
         model=model,
         tokenizer=tokenizer,
@@ -237,7 +244,7 @@ def _require_better_than_majority(dev: dict[str, float], data: TaskData) -> None
 
 def save_checkpoint(model: PreTrainedModel, tokenizer_dir: Path, directory: Path) -> None:
     """Write a Hugging Face checkpoint with its tokenizer, whole."""
-    with whole_directory(directory) as building:
+    with whole_directory(directory) as building, no_progress_bar():
         model.save_pretrained(building, safe_serialization=True)
         for name in _TOKENIZER_FILES:
             if (tokenizer_dir / name).is_file():

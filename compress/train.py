@@ -16,8 +16,11 @@ from edgebert.errors import InputError
 from edgebert.files import whole_directory, write_json
 
 if TYPE_CHECKING:
+    import torch
+
     from compress.data import TaskData
     from compress.finetune import LossTerm
+    from compress.teachers import ResolvedTeacher
 
 logger = logging.getLogger(__name__)
 
@@ -61,22 +64,35 @@ def train(
     """
     import json
 
-    from compress.data import load_data
-    from compress.dev_score import DevScore
     from compress.device import resolve_device, set_threads
-    from compress.probe import make_probe
-    from compress.teacher_step import ready_classifier
+
+    set_threads(config.threads)  # before torch is imported: OpenMP reads its settings then
     from compress.teachers import resolve_teacher
     from compress.work import open_work
 
-    work = open_work(config)
-    if work is None:
-        finished: dict[str, Any] = json.loads((config.output_dir / METRICS_NAME).read_text())
-        return finished
-    set_threads(config.threads)
     device = resolve_device(config.device)
-    data = data or load_data(config, task=config.task, seed=config.seed)
     found = resolve_teacher(config.model, no_fallback=config.no_fallback)
+    with open_work(config) as work:
+        if work is None:
+            finished: dict[str, Any] = json.loads((config.output_dir / METRICS_NAME).read_text())
+            return finished
+        return _run(config, found, work, device, data, extra_terms)
+
+
+def _run(
+    config: TrainConfig,
+    found: ResolvedTeacher,
+    work: Path,
+    device: torch.device,
+    data: TaskData | None,
+    extra_terms: Mapping[str, LossTerm] | None,
+) -> dict[str, Any]:
+    from compress.data import load_data
+    from compress.dev_score import DevScore
+    from compress.probe import make_probe
+    from compress.teacher_step import ready_classifier
+
+    data = data or load_data(config, task=config.task, seed=config.seed)
     ready = ready_classifier(
         found.path,
         data,
@@ -98,7 +114,6 @@ def train(
         shutil.copytree(ready.directory, building, dirs_exist_ok=True)
         write_json(building / METRICS_NAME, metrics)
         save_run(config, building)
-    shutil.rmtree(work)
     logger.info("Wrote %s", config.output_dir)
     return metrics
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import logging
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from compress.options import RUN_NAME, config_to_dict, save_run
-from edgebert.errors import InputError, ResumeError
+from edgebert.errors import InputError, ModelError, ResumeError
 from edgebert.files import check_writable, recover_directory
 
 logger = logging.getLogger(__name__)
@@ -18,13 +20,19 @@ logger = logging.getLogger(__name__)
 _MANNERS = ("resume", "overwrite_output_dir", "output_dir")
 
 
-def open_work(config: Any) -> Path | None:
-    """Prepare the work directory of a step, before anything costly.
+@contextmanager
+def open_work(config: Any, *, keep: str | None = None) -> Iterator[Path | None]:
+    """Prepare the work directory of a step, before anything costly, and remove it at the end.
+
+    What can be resumed stays: after an interrupt, a crash, a full disk. After an error of the
+    settings, the data or the model, which the same run would meet again, nothing does; nor does a
+    directory with nothing in it that is worth going on from.
 
     Args:
         config: Settings with ``output_dir``, ``overwrite_output_dir`` and ``resume``.
+        keep: Name of what a finished run leaves there, if it made it.
 
-    Returns:
+    Yields:
         The work directory, empty or with what an interrupted run left; None when ``resume`` was
         asked for and the finished result of the same settings already stands in ``output_dir``.
 
@@ -32,6 +40,41 @@ def open_work(config: Any) -> Path | None:
         InputError: Something stands in the way and neither flag says what to do with it.
         ResumeError: What stands there was made with other settings.
     """
+    work = _prepare(config)
+    if work is None:
+        yield None
+        return
+    resumed = config.resume and _holds_progress(work)
+    try:
+        yield work
+    except (InputError, ModelError):
+        if not resumed:  # a file that has moved must not cost a resumed run its checkpoints
+            _close(work, keep=keep)
+        raise
+    except BaseException:
+        if not _holds_progress(work):
+            _close(work, keep=keep)
+        raise
+    _close(work, keep=keep)
+
+
+def _close(work: Path, *, keep: str | None) -> None:
+    """Remove all but ``keep``; ``run.json`` first, so that half of it is no unfinished run."""
+    (work / RUN_NAME).unlink(missing_ok=True)
+    for path in work.iterdir():
+        if path.name != keep:
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+    if any(work.iterdir()):
+        logger.info("%s is kept.", work / str(keep))
+    else:
+        work.rmdir()
+
+
+def _holds_progress(work: Path) -> bool:
+    return any(path.is_dir() and path.name != "tokenizer" for path in work.iterdir())
+
+
+def _prepare(config: Any) -> Path | None:
     output: Path = config.output_dir
     work = output.with_name(output.name + ".work")
     check_writable(output)

@@ -1,0 +1,78 @@
+"""Whether a student can learn from its teacher at all, told before hours go into a teacher."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from compress.layer_map import layer_map
+from compress.methods import MethodSettings, build_phases
+from compress.student import choose_init, parse_student, student_config
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from compress.distill_config import DistillConfig
+
+AUTO_METHOD = {
+    "text-classification": "logits",
+    "feature-extraction": "embedding",
+    "fill-mask": "distilbert",
+}
+_CLASSES = {
+    "text-classification": "AutoModelForSequenceClassification",
+    "feature-extraction": "AutoModel",
+    "fill-mask": "AutoModelForMaskedLM",
+}
+
+
+def check_student(config: DistillConfig, path: Path) -> None:
+    """Compose the method for both models without their weights.
+
+    Args:
+        config: The settings.
+        path: The teacher's checkpoint.
+
+    Raises:
+        InputError: Student, layer map, start or method don't fit the teacher.
+    """
+    import transformers
+
+    theirs = transformers.AutoConfig.from_pretrained(path, local_files_only=True)
+    architecture = parse_student(config.student, theirs)
+    mapped = layer_map(config.layer_map, architecture.num_hidden_layers, theirs.num_hidden_layers)
+    with torch.device("meta"):  # shapes alone
+        teacher: Any = getattr(transformers, _CLASSES[config.task]).from_config(theirs)
+        student = type(teacher)(student_config(architecture, theirs))
+    choose_init(config.init, architecture, teacher)
+    build_phases(
+        method_of(config),
+        student=student,
+        teacher=teacher,
+        layer_map=mapped,
+        config=method_settings(config),
+        task=config.task,
+    )
+
+
+def method_of(config: DistillConfig) -> str:
+    """Name the method; ``auto`` is the task's own."""
+    return AUTO_METHOD[config.task] if config.method == "auto" else config.method
+
+
+def method_settings(config: DistillConfig, **facts: Any) -> MethodSettings:
+    """Take the knobs of the losses out of a run's settings.
+
+    Args:
+        config: The settings.
+        facts: What the data and the teacher say: fields of `MethodSettings`.
+    """
+    return MethodSettings(
+        temperature=config.temperature,
+        hard_weight=config.hard_weight,
+        hidden_weight=config.hidden_weight,
+        num_relation_heads=config.num_relation_heads,
+        teacher_layer=config.teacher_layer,
+        **facts,
+    )
