@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from torch import nn
 
-from compress.methods import collapse_check
+from compress.methods import COLLAPSED_COSINE, collapse_check
 from compress.metrics import METRICS, evaluate_logits, main_metric, pearson
 from compress.probe import Probe, torch_rows
 from compress.scores import score_rows
@@ -27,7 +27,7 @@ class DevScore:
     Args:
         probe: The split.
         metric: Which one picks the weights; None for the task's own.
-        teacher: Needed for ``pearson``.
+        teacher: Needed for ``pearson``; also says how alike the vectors of these texts may be.
 
     Raises:
         InputError: The metric is not among those that this split gives.
@@ -37,6 +37,7 @@ class DevScore:
         self, probe: Probe, *, metric: str | None = None, teacher: nn.Module | None = None
     ) -> None:
         self.probe = probe
+        self._teacher = teacher
         self._reference: FloatArray | None = None
         task, split = probe.head.task, probe.split
         if task == "text-classification":
@@ -70,11 +71,19 @@ class DevScore:
             found = evaluate_logits(values, split, head.labels, head.problem_type)
             return {name: found[name] for name in METRICS if name in found}
         if head.task == "feature-extraction":
-            collapse_check(values)
+            self._refuse_collapse(values)
             if self._reference is not None:
                 return {"pearson": pearson(_cosines(values), _cosines(self._reference))}
         score = score_rows(self.probe, values, values)
         return {self.metric: score.value}
+
+    def _refuse_collapse(self, values: FloatArray) -> None:
+        """Allow vectors that are alike because the texts are: half way from the teacher's to 1."""
+        limit = COLLAPSED_COSINE
+        if self._teacher is not None and collapse_check(values, limit=np.inf) > limit:
+            own = collapse_check(torch_rows(self._teacher, self.probe).values, limit=np.inf)
+            limit = max(limit, (1 + own) / 2)
+        collapse_check(values, limit=limit)
 
     def of(self, model: nn.Module) -> Callable[[], dict[str, float]]:
         """Bind a model: what a training loop calls."""

@@ -20,6 +20,7 @@ from compress.encoding import EncodedTexts, RowArray, collate, encode_texts
 from compress.loop import LoopResult, LoopSettings, train_loop
 from compress.losses import hard_label_loss
 from compress.probe import Probe, TaskHead, make_probe
+from compress.tensorboard import event_writer
 from edgebert.errors import InputError, ModelError
 
 if TYPE_CHECKING:
@@ -185,6 +186,7 @@ def fine_tune(
         evaluate=score.of(model),
         progress_label="teacher",
         resume=config.resume,
+        on_entry=event_writer(config, "teacher"),
         fingerprint={
             "train": data.train.sha256,
             "dev": data.dev.sha256,

@@ -27,6 +27,7 @@ from compress.report_records import PhaseRecord
 from compress.student import BuiltStudent, build_student, parse_student
 from compress.student_check import method_of, method_settings
 from compress.teacher_cache import TeacherCache
+from compress.tensorboard import event_writer
 
 if TYPE_CHECKING:
     from compress.data import TaskData
@@ -185,6 +186,7 @@ class _Run:
             evaluate=score.of(self.student) if phase.reports_score else None,
             progress_label=phase.name,
             resume=config.resume,
+            on_entry=event_writer(config, phase.name),
             fingerprint={
                 "teacher": weights_sha256(self.teacher.model),
                 "student": weights_sha256(self.student),

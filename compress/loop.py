@@ -63,6 +63,7 @@ def train_loop(
     progress_label: str = "train",
     resume: bool = False,
     fingerprint: Mapping[str, Any] | None = None,
+    on_entry: Callable[[Mapping[str, float]], None] | None = None,
 ) -> LoopResult:
     """Train modules until the steps are done or dev has stopped getting better.
 
@@ -84,6 +85,7 @@ def train_loop(
         resume: Go on from what is in ``checkpoint_dir``; else it is removed.
         fingerprint: What the result depends on beside the settings, in JSON's terms: hashes of
             the data, the method. Resuming with another is refused.
+        on_entry: Called with each new entry of the history and of the measurements.
 
     Raises:
         EdgeBertError: A loss is not a number, or a checkpoint can't be written.
@@ -103,6 +105,8 @@ def train_loop(
         modules.eval()
         return _result(done)
     loop = _Loop(modules, step, batches, settings, checkpoints, evaluate, progress_label)
+    if on_entry is not None:
+        loop.on_entry = on_entry
     if resume:
         loop.load()
     loop.run()
@@ -132,6 +136,7 @@ class _Loop:
         self.parameters = [p for group in self.optimizer.param_groups for p in group["params"]]
         self.bf16 = settings.bf16 and native_bf16(self.device)
         self.state = TrainingState()
+        self.on_entry: Callable[[Mapping[str, float]], None] = lambda entry: None  # noqa: ARG005
         self.best: dict[str, Tensor] | None = None
         self.pending: list[tuple[list[str], Tensor]] = []  # losses not read from the device yet
 
@@ -234,6 +239,7 @@ class _Loop:
         self.modules.train()
         value = _selected(metrics, self.settings.metric_name, state.step)
         state.evals.append({"step": state.step, **metrics})
+        self.on_entry(state.evals[-1])
         shown = ", ".join(f"{name} {number:.4f}" for name, number in metrics.items())
         logger.info("%s: step %d of %d: %s", self.label, state.step, self.total, shown)
         sign = 1 if self.settings.greater_is_better else -1

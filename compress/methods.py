@@ -112,7 +112,7 @@ def collapse_check(vectors: FloatArray | Tensor, *, limit: float = COLLAPSED_COS
     if cosine > limit:
         raise ModelError(
             f"The vectors collapsed: the mean cosine of different texts is {cosine:.3f}, above "
-            f"{limit}. Lower the learning rate, raise similarity_weight, or start from the "
+            f"{limit:.3g}. Lower the learning rate, raise similarity_weight, or start from the "
             "teacher's layers."
         )
     return cosine

@@ -17,6 +17,8 @@ from compress.probe import Probe
 from compress.report_records import ClassRecord
 from edgebert.types import FloatArray
 
+SELF_METRICS = ("agreement", "cosine")  # with the FP32 model that an artifact was made of
+
 BoolArray = np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
 
 

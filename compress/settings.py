@@ -79,6 +79,7 @@ class TrainingConfig(DataConfig):
     )
     seed: int = option(42, help="Of every random choice")
     bf16: bool = option(True, help="bfloat16 autocast where the device computes it natively")
+    report_to: Literal["none", "tensorboard"] = option("none", help="Live curves in OUTPUT.runs")
     device: str = option("auto", help="cpu, cuda, cuda:1, mps or auto")
     threads: int | None = option(None, help="CPU threads (default: affinity and cgroup quota)")
 

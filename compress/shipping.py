@@ -18,7 +18,7 @@ from compress.export_report import (
 from compress.options import command_line, config_to_dict, save_run
 from compress.probe import make_probe, torch_rows
 from compress.report_records import StudentRecord, TeacherRecord
-from compress.scores import Score, score_rows
+from compress.scores import SELF_METRICS, Score, score_rows
 
 if TYPE_CHECKING:
     from compress.data import TaskData
@@ -63,7 +63,8 @@ def ship(
     reports: list[Report] = []
 
     def add_report(building: Path, result: ExportResult) -> None:
-        comparable = final.metric == result.metric
+        # closeness of an artifact to its own torch model says nothing of the teacher
+        comparable = final.metric == result.metric and final.metric not in SELF_METRICS
         record = TeacherRecord(
             requested=found.requested,
             used=found.used,

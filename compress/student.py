@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from torch import Tensor
@@ -27,7 +27,7 @@ from edgebert.errors import InputError, ModelError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from transformers import PreTrainedModel
+    from transformers import PreTrainedConfig, PreTrainedModel
 
 __all__ = [
     "PRESETS",
@@ -102,7 +102,7 @@ def build_student(
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        model = type(teacher)(student_config(architecture, teacher.config))
+        model = _same_parts(teacher, student_config(architecture, teacher.config))
     used, reason = choose_init(init, architecture, teacher)
     calibration = _first_tokens(calibration)
     basis: Tensor | None = None
@@ -119,6 +119,15 @@ def build_student(
     level = logging.WARNING if init == "auto" and used == "random" else logging.INFO
     logger.log(level, "student %s starts from init %r: %s", architecture, used, reason)
     return BuiltStudent(model.train(), used, basis)
+
+
+def _same_parts(teacher: PreTrainedModel, config: PreTrainedConfig) -> PreTrainedModel:
+    """Make a model of the teacher's class; without a pooler where the teacher has none."""
+    if getattr(teacher, "pooler", 0) is not None:  # a model with a head decides by itself
+        return type(teacher)(config)
+    maker: Any = type(teacher)
+    model: PreTrainedModel = maker(config, add_pooling_layer=False)
+    return model
 
 
 def _first_tokens(batches: Sequence[Mapping[str, Tensor]]) -> list[Mapping[str, Tensor]]:

@@ -1,0 +1,91 @@
+"""What the benchmarks share: where the data is, how a command is run, where a result goes."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "benchmarks" / "results"
+BUILD = ROOT / "build" / "benchmarks"
+
+
+def shared(name: str) -> Path:
+    """Give a data set's folder below ``EDGEBERT_SHARED``, or end the program with the reason."""
+    folder = Path(os.environ.get("EDGEBERT_SHARED", ROOT.parent / "shared")) / "data" / name
+    if not folder.is_dir():
+        sys.exit(f"{folder} is missing; set EDGEBERT_SHARED to the folder that holds data/{name}.")
+    return folder
+
+
+def step(name: str, *flags: str) -> dict[str, Any]:
+    """Run a step of the toolchain as its command; give its time, and stop where it fails.
+
+    Args:
+        name: ``distill``, ``train``, …
+        flags: Its command line.
+
+    Returns:
+        ``command`` as a user would type it, and ``seconds``.
+    """
+    command = ["python", "-m", f"compress.{name}", *flags]
+    print("$", shlex.join(command), file=sys.stderr, flush=True)
+    start = time.monotonic()
+    done = subprocess.run([sys.executable, *command[1:]], cwd=ROOT, check=False)
+    if done.returncode not in (0, 3):  # 3: a gate refused something, and the report says what
+        sys.exit(f"exit {done.returncode}")
+    return {"command": shlex.join(command), "seconds": round(time.monotonic() - start, 1)}
+
+
+def report_of(bundle: Path) -> dict[str, Any]:
+    """Read a bundle's ``report.json``."""
+    found: dict[str, Any] = json.loads((bundle / "report.json").read_text(encoding="utf-8"))
+    return found
+
+
+def save(name: str, result: Any) -> None:
+    """Write ``benchmarks/results/NAME.json`` and show it."""
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    text = json.dumps(result, indent=2)
+    (RESULTS / f"{name}.json").write_text(text + "\n", encoding="utf-8")
+    print(text)
+
+
+def summary(bundle: Path) -> dict[str, Any]:
+    """Take from a report what a table shows: teacher, artifacts, machine, times."""
+    report = report_of(bundle)
+    teacher = report["teacher"]
+    keys = ("backend", "precision", "size_bytes", "score", "interval", "dev_score", "retention")
+    return {
+        "metric": report["metric"],
+        "split": report["split"],
+        "teacher": {
+            key: teacher[key]
+            for key in ("used", "params", "size_bytes", "score", "interval", "dev_score")
+        }
+        | {"latency_ms": teacher["latency_ms"], "texts_per_s": teacher["texts_per_s"]},
+        "student": {key: report["student"][key] for key in ("name", "params", "init", "method")},
+        "rows": [
+            {key: row[key] for key in keys}
+            | {
+                "latency_ms": row["latency_ms"],
+                "texts_per_s": row["texts_per_s"],
+                "speedup_vs_teacher": row["speedup_vs_teacher"],
+                "smaller_than_teacher": round(teacher["size_bytes"] / row["size_bytes"], 2),
+                "gate": row["gate"]["passed"],
+            }
+            for row in report["rows"]
+        ],
+        "refused": [f"{row['backend']}/{row['precision']}" for row in report["refused"]],
+        "data_rows": {name: split["rows"] for name, split in report["data"].items()},
+        "machine": report["machine"],
+        "seconds": report["seconds"],
+        "versions": report["versions"],
+        "notes": report["notes"],
+    }
