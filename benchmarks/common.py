@@ -32,7 +32,7 @@ def step(name: str, *flags: str) -> dict[str, Any]:
         flags: Its command line.
 
     Returns:
-        ``command`` as a user would type it, and ``seconds``.
+        ``command`` as a user would type it, and ``seconds_total``.
     """
     command = ["python", "-m", f"compress.{name}", *flags]
     print("$", shlex.join(command), file=sys.stderr, flush=True)
@@ -40,7 +40,7 @@ def step(name: str, *flags: str) -> dict[str, Any]:
     done = subprocess.run([sys.executable, *command[1:]], cwd=ROOT, check=False)
     if done.returncode not in (0, 3):  # 3: a gate refused something, and the report says what
         sys.exit(f"exit {done.returncode}")
-    return {"command": shlex.join(command), "seconds": round(time.monotonic() - start, 1)}
+    return {"command": shlex.join(command), "seconds_total": round(time.monotonic() - start, 1)}
 
 
 def report_of(bundle: Path) -> dict[str, Any]:
