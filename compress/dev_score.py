@@ -82,7 +82,7 @@ class DevScore:
         limit = COLLAPSED_COSINE
         if self._teacher is not None and collapse_check(values, limit=np.inf) > limit:
             own = collapse_check(torch_rows(self._teacher, self.probe).values, limit=np.inf)
-            limit = max(limit, (1 + own) / 2)
+            limit = max(limit, (1 + own) / 2 + 1e-6)  # rounding can give 1.0000001
         collapse_check(values, limit=limit)
 
     def of(self, model: nn.Module) -> Callable[[], dict[str, float]]:

@@ -14,6 +14,7 @@ import numpy as np
 import onnx
 from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
+from compress.blockwise import blockwise
 from compress.onnx_graph import MIN_ENGINE, replace_initializers, replace_nodes
 from edgebert.errors import GateError, InputError
 
@@ -83,6 +84,12 @@ RECIPES: dict[str, Recipe] = {
         about="dynamic, weights int8 per channel, activations uint8 per tensor",
         batch_invariant=False,  # one activation scale a tensor: a long text changes its mates'
         min_engine=MIN_ENGINE,
+    ),
+    "blockwise": Recipe(
+        convert=blockwise,
+        about="weights int8 in blocks of 64, activations int8 per row and block",
+        batch_invariant=True,
+        min_engine="1.22",
     ),
 }
 DEFAULT_RECIPE = "dynamic"

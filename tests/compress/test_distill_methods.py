@@ -11,6 +11,7 @@ import torch
 import compress
 import edgebert
 from compress.report import load_report
+from edgebert.errors import ModelError
 from tests.compress.steps import distill_settings
 from tests.tiny import WORDS
 
@@ -24,7 +25,9 @@ TEXTS = ["the good film", "the dull film very 3"]
     ("minilm", ["relations", "prediction"], {"soft"}),
 ])  # fmt: skip
 def test_a_classifier_of_every_method_runs_from_its_bundle(lab, tmp_path, method, phases, terms):
-    report = compress.distill(distill_settings(lab, tmp_path / "b", method=method, num_train_epochs=12))
+    report = compress.distill(
+        distill_settings(lab, tmp_path / "b", method=method, num_train_epochs=12)
+    )
     assert [phase.name for phase in report.phases] == phases
     assert terms <= set(report.phases[-1].terms)
     assert report.student.method == method
@@ -150,8 +153,9 @@ def test_an_embedder_learns_from_plain_text_and_is_scored_by_its_teachers_cosine
 def test_an_embedder_is_scored_on_pairs_by_spearman(lab, tmp_path):
     texts = write_rows(tmp_path / "texts.jsonl", ({"text": row["text"]} for row in topics()))
     pairs = [
-        {"sentence1": "the fun film", "sentence2": f"the fun film {i % 10}", "score": 5.0 - i / 10}
-        for i in range(20)
+        {"sentence1": first, "sentence2": second, "score": float(first == second)}
+        for first in WORDS
+        for second in WORDS
     ]
     dev = write_rows(tmp_path / "dev.jsonl", pairs)
     config = distill_settings(
@@ -184,3 +188,18 @@ def test_a_masked_language_model_is_distilled_from_plain_text(lab, tmp_path):
     with edgebert.Runtime(tmp_path / "b", threads=1) as runtime:
         batch = runtime.tokenize(["the [MASK] film"])
         assert runtime.run(batch)["logits"].shape[:2] == batch.input_ids.shape
+
+
+def test_texts_that_are_alike_are_no_collapse_where_the_teacher_finds_them_alike_too(lab):
+    from compress.data import make_split
+    from compress.dev_score import DevScore
+    from compress.loading import load_teacher, load_tokenizer
+    from compress.probe import TaskHead, make_probe
+
+    model = load_teacher(lab.embedder, task="feature-extraction").model
+    split = make_split("dev", "here", ["the very same film"] * 8)
+    head = TaskHead(task="feature-extraction", pooling="mean", normalize=True)
+    probe = make_probe(split, head, load_tokenizer(lab.embedder, 16), max_length=16)
+    with pytest.raises(ModelError, match="collapsed"):
+        DevScore(probe)(model)
+    DevScore(probe, teacher=model)._refuse_collapse(np.ones((8, 32), np.float32))
