@@ -89,7 +89,7 @@ RECIPES: dict[str, Recipe] = {
         convert=blockwise,
         about="weights int8 in blocks of 64, activations int8 per row and block",
         batch_invariant=True,
-        min_engine="1.22",
+        min_engine="onnxruntime 1.22",
     ),
 }
 DEFAULT_RECIPE = "dynamic"
