@@ -51,9 +51,11 @@ def open_work(config: Any, *, keep: str | None = None) -> Iterator[Path | None]:
         if not resumed:  # a file that has moved must not cost a resumed run its checkpoints
             _close(work, keep=keep)
         raise
-    except BaseException:
+    except BaseException as error:
         if not _holds_progress(work):
             _close(work, keep=keep)
+        elif isinstance(error, KeyboardInterrupt) and not str(error):
+            raise KeyboardInterrupt("interrupted; go on with --resume") from error
         raise
     _close(work, keep=keep)
 

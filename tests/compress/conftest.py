@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.compress.steps import Lab, train_settings
+from tests.compress.bad_inputs import Case
+from tests.compress.steps import Lab, distill_settings, train_settings
+from tests.tiny import write_sentiment
 
 
 @pytest.fixture(scope="session")
@@ -14,7 +16,7 @@ def lab(tmp_path_factory) -> Lab:
 
     import compress
     from compress.sentence_layout import SentenceLayout, write_layout
-    from tests.tiny import bert_config, write_encoder, write_sentiment, write_tokenizer
+    from tests.tiny import bert_config, write_encoder, write_tokenizer
 
     folder = tmp_path_factory.mktemp("lab")
     names = ("train.tsv", "test.tsv", "encoder", "teacher", "embedder", "masked_lm")
@@ -29,3 +31,10 @@ def lab(tmp_path_factory) -> Lab:
     BertForMaskedLM(bert_config(initializer_range=0.2)).save_pretrained(lab.masked_lm)
     compress.train(train_settings(lab, output_dir=lab.teacher))
     return lab
+
+
+@pytest.fixture
+def case(lab, tmp_path) -> Case:
+    write_sentiment(tmp_path / "train.tsv", rows=80)
+    changes = vars(distill_settings(lab, tmp_path / "student")) | {"max_steps": 2}
+    return Case(tmp_path, changes)

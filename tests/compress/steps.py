@@ -98,7 +98,7 @@ def run_step(step: str, *argv: str) -> int:
     """Do in this process what ``python -m compress.STEP ARGV`` does; give its exit code."""
     with _as_command([f"compress.{step}", *argv]):
         try:
-            runpy.run_module(f"compress.{step}", run_name="__main__")
+            runpy.run_module(f"compress.{step}", run_name="__main__", alter_sys=True)
         except SystemExit as end:
             return int(end.code or 0)
     raise AssertionError(f"compress.{step} ended without an exit code")

@@ -159,14 +159,15 @@ def test_labels_without_names_are_refused_until_they_are_given(lab, tmp_path):
 def no_hub(lab, monkeypatch):
     """No checkpoint can be had but the embedded one, which is a tiny one here."""
 
-    def refuse(hub_id, **_):
+    def refuse(*_, **__):
         raise OSError("no network")
 
     monkeypatch.setattr(teachers.hub, "fetch", refuse)
     monkeypatch.setattr(teachers, "embedded_path", lambda: lab.encoder)
 
 
-def test_a_fallback_is_written_into_the_report_and_the_card(no_hub, lab, tmp_path):
+@pytest.mark.usefixtures("no_hub")
+def test_a_fallback_is_written_into_the_report_and_the_card(lab, tmp_path):
     compress.distill(distill_settings(lab, tmp_path / "b", teacher="base"))
     teacher = json.loads((tmp_path / "b" / "report.json").read_text())["teacher"]
     assert (teacher["requested"], teacher["used"]) == ("base", teachers.TEACHERS["minilm"].hub_id)
@@ -174,7 +175,8 @@ def test_a_fallback_is_written_into_the_report_and_the_card(no_hub, lab, tmp_pat
     assert "taken instead" in (tmp_path / "b" / "README.md").read_text()
 
 
-def test_no_fallback_makes_it_an_error_and_leaves_nothing(no_hub, lab, tmp_path):
+@pytest.mark.usefixtures("no_hub")
+def test_no_fallback_makes_it_an_error_and_leaves_nothing(lab, tmp_path):
     config = distill_settings(lab, tmp_path / "b", teacher="base", no_fallback=True)
     with pytest.raises(ModelError, match="google-bert/bert-base-uncased"):
         compress.distill(config)
@@ -191,7 +193,7 @@ def test_data_a_teacher_and_loss_terms_of_ones_own(lab, tmp_path):
         loaded.model.classifier.bias.add_(0.125)
     seen = []
 
-    def small(student, teacher, batch):
+    def small(student, teacher, _):
         seen.append(teacher.logits - student.logits)
         return student.logits.square().mean()
 
@@ -233,7 +235,7 @@ def failing_gate(*_, **__):
 
 
 def test_refused_int8_ends_with_3_and_the_bundle_is_written_without_it(
-    lab, tmp_path, monkeypatch, capsys, caplog
+    lab, tmp_path, monkeypatch, caplog
 ):
     monkeypatch.setattr(artifacts, "int8_gate", failing_gate)
     assert run_step("distill", *flags(distill_settings(lab, tmp_path / "b", max_steps=2))) == 3

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 import compress
+from compress import export_bundle, loop, teacher_step
 from compress.report import load_report
 from edgebert.errors import InputError, ResumeError
 from tests.compress.steps import distill_settings, flags, run_step
@@ -47,7 +48,7 @@ POINTS = {  # where, and at which call
     "second phase": ("compress.loop", "_Loop._update", 20 + 5 + 7),
     "second phase done": ("compress.loop", "_Loop.finish", 3),
     "export": ("compress.export_bundle", "make_int8", 1),
-    "bundle almost there": ("edgebert.files", "_replace_directory", 40),
+    "bundle almost there": ("compress.shipping", "write_papers", 1),
     "bundle there": ("compress.work", "_close", 1),
 }
 DEFAULT = ("first phase", "export")
@@ -65,14 +66,8 @@ def settings(lab, output, **changes):
 def start(config, *prefix: str) -> subprocess.Popen[str]:
     command = [sys.executable, *(prefix or ("-m", "compress.distill")), *flags(config)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
-    return subprocess.Popen(
-        command,
-        cwd=ROOT,
-        env=environment,
-        text=True,
-        stderr=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    )
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.Popen(command, cwd=ROOT, env=environment, text=True, **pipes)
 
 
 def start_dying(config, point: str, number: signal.Signals = signal.SIGKILL):
@@ -147,6 +142,23 @@ def test_ctrl_c_ends_with_130_says_how_to_go_on_and_loses_no_step(lab, tmp_path,
     assert sha256(tmp_path / "student") == sha256(unbroken)
 
 
+def test_ctrl_c_in_the_export_says_how_to_go_on_too(lab, tmp_path, unbroken, monkeypatch, capsys):
+    config = settings(lab, tmp_path / "student")
+    with monkeypatch.context() as patched:
+        patched.setattr(export_bundle, "make_int8", lambda *_, **__: signal.raise_signal(2))
+        assert run_step("distill", *flags(config)) == 130
+    assert capsys.readouterr().err == "error: interrupted; go on with --resume\n"
+    assert not (tmp_path / "student").exists()
+    assert resume(config) == 0
+    assert sha256(tmp_path / "student") == sha256(unbroken)
+
+
+def test_ctrl_c_before_anything_is_worth_keeping_leaves_nothing(lab, tmp_path, monkeypatch):
+    monkeypatch.setattr(teacher_step, "load_teacher", lambda *_, **__: signal.raise_signal(2))
+    assert run_step("distill", *flags(settings(lab, tmp_path / "student"))) == 130
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_resuming_a_finished_run_does_nothing_and_ends_with_0(lab, unbroken, capsys):
     before = (unbroken / "report.json").stat().st_mtime_ns
     assert resume(settings(lab, unbroken)) == 0
@@ -154,16 +166,12 @@ def test_resuming_a_finished_run_does_nothing_and_ends_with_0(lab, unbroken, cap
     assert "onnx int8" in capsys.readouterr().out
 
 
-def test_the_seconds_of_a_resumed_run_are_of_all_its_parts(lab, unbroken):
+def test_the_seconds_of_a_resumed_run_are_of_all_its_parts(unbroken):
     assert load_report(unbroken).seconds["teacher"] > 0.1
 
 
-@pytest.fixture
-def unfinished(lab, tmp_path, monkeypatch):
-    """A run that Ctrl+C ended in its second phase, in this process."""
-    from compress import loop
-
-    config = settings(lab, tmp_path / "student")
+def interrupt(config, monkeypatch) -> None:
+    """Start a run in this process that Ctrl+C ends in its second phase."""
     calls = []
     update = loop._Loop._update
 
@@ -176,6 +184,12 @@ def unfinished(lab, tmp_path, monkeypatch):
     with monkeypatch.context() as patched:
         patched.setattr(loop._Loop, "_update", interrupted)
         assert run_step("distill", *flags(config)) == 130
+
+
+@pytest.fixture
+def unfinished(lab, tmp_path, monkeypatch):
+    config = settings(lab, tmp_path / "student")
+    interrupt(config, monkeypatch)
     return config
 
 
@@ -186,12 +200,10 @@ def test_resuming_with_other_settings_names_what_differs(lab, unfinished, unbrok
     assert (unfinished.output_dir.with_name("student.work") / "run.json").exists()
 
 
-def test_resuming_with_other_data_in_the_file_is_refused(lab, tmp_path):
+def test_resuming_with_other_data_in_the_file_is_refused(lab, tmp_path, monkeypatch):
     data = tmp_path / "train.tsv"
     data.write_text(lab.train.read_text())
-    config = settings(lab, tmp_path / "student", train_file=data)
-    process = start_dying(config, "second phase", signal.SIGINT)
-    process.communicate(timeout=120)
+    interrupt(settings(lab, tmp_path / "student", train_file=data), monkeypatch)
     data.write_text(lab.train.read_text().replace("plot", "world"))
     with pytest.raises(ResumeError, match="train was"):
         compress.distill(settings(lab, tmp_path / "student", train_file=data, resume=True))
