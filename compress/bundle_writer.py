@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 from compress.data import Split
-from compress.loading import no_progress_bar, special_token_ids
+from compress.loading import special_token_ids
 from compress.probe import TaskHead
+from compress.saving import save_model
 from compress.sentence_layout import SentenceLayout, write_layout
 from edgebert.files import write_json
 from edgebert.manifest import Artifact, FileRecord, Golden, Manifest
@@ -71,10 +72,7 @@ def write_checkpoint(directory: Path, model: Any, tokenizer_dir: Path, spec: Bun
         spec: Labels go into ``config.json``, pooling into ``modules.json``.
     """
     config_path = directory / "config.json"
-    with no_progress_bar():
-        model.save_pretrained(directory)
-    for weights in directory.glob("*.safetensors"):  # written for the owner's eyes only
-        weights.chmod(config_path.stat().st_mode)
+    save_model(model, directory)
     config = json.loads(config_path.read_text(encoding="utf-8"))
     if spec.head.task == "text-classification":
         config["id2label"] = {str(i): label for i, label in enumerate(spec.head.labels)}

@@ -19,12 +19,12 @@ from compress.loading import (
     LoadedModel,
     load_teacher,
     load_tokenizer,
-    no_progress_bar,
     special_token_ids,
 )
 from compress.metrics import majority_share
 from compress.probe import TaskHead
 from compress.report_records import PhaseRecord
+from compress.saving import save_model
 from compress.sentence_layout import read_layout
 from edgebert.errors import ModelError
 from edgebert.files import whole_directory
@@ -244,8 +244,8 @@ def _require_better_than_majority(dev: dict[str, float], data: TaskData) -> None
 
 def save_checkpoint(model: PreTrainedModel, tokenizer_dir: Path, directory: Path) -> None:
     """Write a Hugging Face checkpoint with its tokenizer, whole."""
-    with whole_directory(directory) as building, no_progress_bar():
-        model.save_pretrained(building, safe_serialization=True)
+    with whole_directory(directory) as building:
+        save_model(model, building)
         for name in _TOKENIZER_FILES:
             if (tokenizer_dir / name).is_file():
                 shutil.copyfile(tokenizer_dir / name, building / name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import sys
@@ -21,6 +22,10 @@ _NO_MEMORY = (
     "Not enough memory. Use smaller batches (--per-device-train-batch-size, with "
     "--gradient-accumulation-steps for the same step), a shorter --max-length, or a smaller model."
 )
+
+
+_FULL = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT)
+_ROOM = ". Make room there and run it again, a training with --resume."
 
 
 def configure_logging(*, level: int = logging.INFO) -> None:
@@ -54,7 +59,7 @@ def run_command(action: Callable[[], int]) -> int:
         return EXIT_ERROR
     except OSError as error:
         where = f" ({error.filename})" if error.filename else ""
-        _say(f"{error.strerror or error}{where}")
+        _say(f"{error.strerror or error}{where}{_ROOM if error.errno in _FULL else ''}")
         return EXIT_ERROR
     except ModuleNotFoundError as error:
         if (error.name or "").split(".")[0] not in _TOOLCHAIN:  # a mistake of ours

@@ -5,6 +5,9 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +17,7 @@ from edgebert.cli import main as edgebert_main
 from tests.compress.bad_inputs import error_line
 from tests.compress.steps import distill_settings, run_step
 
+ROOT = Path(__file__).parents[2]
 FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
@@ -32,6 +36,35 @@ def test_a_full_disk_while_writing_the_bundle_leaves_nothing_at_the_output(
     assert not list(case.folder.rglob("*.part"))
     monkeypatch.undo()  # room was made
     assert run_step("distill", *case.command(), "--resume") == 0
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs a limit on the size of files")
+@pytest.mark.parametrize("limit", [3_000, 30_000, 70_000])
+def test_a_file_that_the_system_cuts_short_is_no_traceback(case, limit):
+    script = (
+        "import resource, runpy, sys, compress.shipping\n"
+        "from compress import imitate\n"
+        "train = imitate.train_loop\n"
+        "def limited(**settings):\n"
+        "    done = train(**settings)\n"
+        f"    resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))\n"
+        "    return done\n"
+        "imitate.train_loop = limited\n"
+        "runpy.run_module('compress.distill', run_name='__main__', alter_sys=True)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", script, *case.command()],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    assert "ake room there" in done.stderr.splitlines()[-1]
+    assert not (case.folder / "student").exists()
+    assert not list(case.folder.rglob("*.part"))
 
 
 @pytest.mark.parametrize("number", range(1, 12, 3))
