@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -49,7 +50,7 @@ class DistillConfig(TrainingConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not self.temperature > 0:
+        if not 0 < self.temperature < math.inf:
             raise InputError(f"temperature must be above 0, got {self.temperature}.")
         if not 0 <= self.hard_weight <= 1:
             raise InputError(f"hard_weight must be from 0 to 1, got {self.hard_weight}.")
@@ -57,7 +58,7 @@ class DistillConfig(TrainingConfig):
             require_at_least(name, getattr(self, name), 0)
         for name in ("intermediate_epochs", "teacher_num_train_epochs"):
             require_at_least(name, getattr(self, name), 1)
-        if not self.teacher_learning_rate > 0:
+        if not 0 < self.teacher_learning_rate < math.inf:
             raise InputError(
                 f"teacher_learning_rate must be above 0, got {self.teacher_learning_rate}."
             )

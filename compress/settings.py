@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Literal
@@ -86,7 +87,7 @@ class TrainingConfig(DataConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         for name in ("learning_rate", "max_grad_norm"):
-            if not getattr(self, name) > 0:
+            if not 0 < getattr(self, name) < math.inf:
                 raise InputError(f"{name} must be above 0, got {getattr(self, name)}.")
         for name in (
             "num_train_epochs",
@@ -102,11 +103,10 @@ class TrainingConfig(DataConfig):
                 require_at_least(name, getattr(self, name), 1)
         if not 0 <= self.warmup_ratio < 1:
             raise InputError(f"warmup_ratio must be from 0 to below 1, got {self.warmup_ratio}.")
-        if self.weight_decay < 0:
-            raise InputError(f"weight_decay must be 0 or more, got {self.weight_decay}.")
+        require_at_least("weight_decay", self.weight_decay, 0)
 
 
 def require_at_least(name: str, value: float, least: float) -> None:
     """Raise an `InputError` that names the setting, its value and what is allowed."""
-    if value < least:
+    if not least <= value < math.inf:  # NaN too
         raise InputError(f"{name} must be {least} or more, got {value}.")
