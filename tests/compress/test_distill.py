@@ -108,6 +108,20 @@ def test_the_same_seed_gives_the_same_weights_and_another_seed_others(lab, tmp_p
     assert found[0] == found[1] != found[2]
 
 
+# Of the tiny run below, in float32: another machine rounds otherwise, and the teacher was trained there too.
+REFERENCE_LOSSES = {
+    "soft": [0.0741, 0.0686, 0.0454, 0.0196, 0.0436],
+    "hidden": [0.1227, 0.1499, 0.1275, 0.1218, 0.1088],
+}
+
+
+def test_a_seeded_run_has_the_loss_curve_that_is_shipped(lab, tmp_path):
+    report = compress.distill(distill_settings(lab, tmp_path / "b", max_steps=5))
+    found = report.phases[0].terms
+    for name, losses in REFERENCE_LOSSES.items():
+        assert list(found[name]) == pytest.approx(losses, rel=0.05)
+
+
 def test_a_teacher_without_a_head_is_fine_tuned_first_and_kept(lab, tmp_path):
     report = compress.distill(distill_settings(lab, tmp_path / "b", teacher=str(lab.encoder)))
     assert [phase.name for phase in report.phases] == ["teacher", "prediction"]
