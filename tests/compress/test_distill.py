@@ -108,7 +108,7 @@ def test_the_same_seed_gives_the_same_weights_and_another_seed_others(lab, tmp_p
     assert found[0] == found[1] != found[2]
 
 
-# Of the tiny run below, in float32: another machine rounds otherwise, and the teacher was trained there too.
+# Of the tiny run below, in float32. Another machine rounds otherwise, in the teacher too.
 REFERENCE_LOSSES = {
     "soft": [0.0741, 0.0686, 0.0454, 0.0196, 0.0436],
     "hidden": [0.1227, 0.1499, 0.1275, 0.1218, 0.1088],
