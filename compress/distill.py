@@ -52,7 +52,7 @@ def distill(
     """
     from compress.device import resolve_device, set_threads
 
-    set_threads(config.threads)  # before torch is imported: OpenMP reads its settings then
+    set_threads(config.threads)
     from compress.report import load_report
     from compress.student_check import check_student
     from compress.teachers import resolve_teacher

@@ -76,7 +76,7 @@ def export_with_report(config: ExportConfig) -> tuple[ExportResult, Report]:
     """Do as `export` does, and give the report that was written too."""
     from compress.device import set_threads
 
-    set_threads(config.threads)  # before torch is imported: OpenMP reads its settings then
+    set_threads(config.threads)
     from compress.export_bundle import export_bundle
     from compress.export_report import lineage_entry, write_papers
     from compress.quantize_onnx import get_recipe

@@ -66,7 +66,7 @@ def train(
 
     from compress.device import resolve_device, set_threads
 
-    set_threads(config.threads)  # before torch is imported: OpenMP reads its settings then
+    set_threads(config.threads)
     from compress.teachers import resolve_teacher
     from compress.work import open_work
 
