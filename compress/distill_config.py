@@ -22,6 +22,7 @@ class DistillConfig(TrainingConfig):
     teacher: str = option(help="Alias (--list-teachers), checkpoint directory or hub id")
     no_fallback: bool = option(False, help="Fail where a teacher can't be had, take no other")
     output_dir: Path = option(Path("student"), help="Where the bundle goes")
+    learning_rate: float = option(2e-4, help="Peak learning rate of the student")
     student: str = option("minilm-3l-384d", help="Preset, or L=4,H=312,A=12,I=1200")
     method: Method = option(
         "auto", help="auto: logits for labelled text, embedding for vectors, distilbert for MLM"
@@ -46,6 +47,7 @@ class DistillConfig(TrainingConfig):
     pooling: Literal["mean", "cls", "max"] | None = option(
         None, help="feature-extraction: how vectors are made (default: the teacher's own)"
     )
+    recipe: str = option("dynamic", help="How INT8 is made: dynamic or blockwise")
     cache_size_gb: float = option(4.0, help="Disk that the cache of teacher outputs may take")
 
     def __post_init__(self) -> None:

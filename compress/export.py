@@ -43,7 +43,7 @@ class ExportConfig(DataConfig):
     teacher_labels: str | None = option(
         None, help="Names of the logits in order, comma-separated, where the model has none"
     )
-    recipe: str = option("dynamic", help="How INT8 is made")
+    recipe: str = option("dynamic", help="How INT8 is made: dynamic or blockwise")
     threads: int | None = option(None, help="CPU threads (default: affinity and cgroup quota)")
     seed: int = option(42, help="Of the dev cut")
 

@@ -122,6 +122,7 @@ def ship(
                 )
             ],
             teacher_model=teacher.model,
+            recipe=config.recipe,
             write_report=add_report,
         )
     logger.info("Wrote %s", config.output_dir)

@@ -8,6 +8,7 @@ import torch
 
 from compress.layer_map import layer_map
 from compress.methods import MethodSettings, build_phases
+from compress.quantize_onnx import get_recipe
 from compress.student import choose_init, parse_student, student_config
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def check_student(config: DistillConfig, path: Path) -> None:
         path: The teacher's checkpoint.
 
     Raises:
-        InputError: Student, layer map, start or method don't fit the teacher.
+        InputError: Student, layer map, start, method or recipe don't fit the teacher.
     """
     import transformers
 
@@ -46,6 +47,7 @@ def check_student(config: DistillConfig, path: Path) -> None:
         teacher: Any = getattr(transformers, _CLASSES[config.task]).from_config(theirs)
         student = type(teacher)(student_config(architecture, theirs))
     choose_init(config.init, architecture, teacher)
+    get_recipe(config.recipe)
     build_phases(
         method_of(config),
         student=student,

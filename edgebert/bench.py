@@ -12,18 +12,24 @@ from edgebert.errors import InputError
 SEQUENCE_LENGTHS = (8, 32, 128, 512)
 
 
+BLOCK = 10  # calls of one run in a row
+SETTLE_CALLS = 2  # at the start of a block, not timed: caches fill, the last run's threads sleep
+
+
 def interleaved_latency_ms(
     runs: Mapping[str, Callable[[], object]], *, warmup: int = 3, repeats: int = 30
 ) -> dict[str, dict[str, float]]:
     """Time each run by turns, so that what disturbs the machine disturbs all of them alike.
 
-    The ratio of two runs means something even on a busy machine; their milliseconds may not. Every
+    The ratio of two runs means something even on a busy machine; their milliseconds may not. A turn
+    is a block of calls, as a single call would be timed with the caches of another engine and
+    beside threads of it that still spin: torch before it made ONNX Runtime 1.6 times slower. Every
     other round goes backwards, so that none always follows the same neighbour.
 
     Args:
         runs: What to time, by name; each is called without arguments.
-        warmup: Rounds before the clock starts.
-        repeats: Rounds that are timed.
+        warmup: Calls of each before the clock starts.
+        repeats: Calls of each that are timed.
 
     Returns:
         ``{"p50": …, "p95": …}`` by name, wall-clock milliseconds of one call.
@@ -39,12 +45,21 @@ def interleaved_latency_ms(
         for run in runs.values():
             run()
     seconds: dict[str, list[float]] = {name: [] for name in runs}
-    for number in range(repeats):
+    for number, done in enumerate(range(0, repeats, BLOCK)):
         for name in runs if number % 2 == 0 else reversed(list(runs)):
-            start = time.perf_counter()
-            runs[name]()
-            seconds[name].append(time.perf_counter() - start)
+            seconds[name] += _block_seconds(runs[name], min(BLOCK, repeats - done))
     return {name: _summary_ms(values) for name, values in seconds.items()}
+
+
+def _block_seconds(run: Callable[[], object], calls: int) -> list[float]:
+    for _ in range(SETTLE_CALLS):
+        run()
+    seconds = []
+    for _ in range(calls):
+        start = time.perf_counter()
+        run()
+        seconds.append(time.perf_counter() - start)
+    return seconds
 
 
 def _summary_ms(seconds: list[float]) -> dict[str, float]:

@@ -2,15 +2,17 @@
 
 import pytest
 
-from edgebert.bench import interleaved_latency_ms
+from edgebert.bench import BLOCK, SETTLE_CALLS, interleaved_latency_ms
 from edgebert.errors import InputError
 
 
-def test_runs_take_turns_and_every_other_round_goes_backwards():
+def test_runs_take_turns_in_blocks_and_every_other_round_goes_backwards():
     calls = []
     runs = {name: (lambda name=name: calls.append(name)) for name in "abc"}
-    interleaved_latency_ms(runs, warmup=1, repeats=3)
-    assert "".join(calls) == "abc" + "abc" + "cba" + "abc"
+    interleaved_latency_ms(runs, warmup=1, repeats=BLOCK + 1)
+    full, rest = SETTLE_CALLS + BLOCK, SETTLE_CALLS + 1
+    expected = "abc" + "a" * full + "b" * full + "c" * full + "c" * rest + "b" * rest + "a" * rest
+    assert "".join(calls) == expected
 
 
 def test_percentiles_are_of_the_timed_rounds_in_milliseconds(monkeypatch):
