@@ -30,10 +30,16 @@ class DistillConfig(TrainingConfig):
     init: Init = option(
         "auto", help="Start weights: the teacher's layers if widths agree, else projected"
     )
-    layer_map: str = option("uniform", help="uniform, last, first, or teacher layers like 1,3,5")
+    layer_map: str = option(
+        "auto",
+        help="uniform, alternate, last, first, or teacher layers like 1,3,5; auto: alternate for "
+        "the method logits, else uniform",
+    )
     temperature: float = option(2.0, help="Softmax temperature of the soft targets")
     hard_weight: float = option(0.0, help="Part of the loss on true labels, 0 to 1")
-    hidden_weight: float = option(1.0, help="Weight of the hidden-state term where a method has it")
+    hidden_weight: float | None = option(
+        None, help="Weight of the hidden-state term (default: 0 for the method logits, else 1)"
+    )
     num_relation_heads: int | None = option(
         None, help="minilm: heads that relations are split into (default: as many as fit)"
     )
@@ -56,8 +62,9 @@ class DistillConfig(TrainingConfig):
             raise InputError(f"temperature must be above 0, got {self.temperature}.")
         if not 0 <= self.hard_weight <= 1:
             raise InputError(f"hard_weight must be from 0 to 1, got {self.hard_weight}.")
-        for name in ("hidden_weight", "cache_size_gb"):
-            require_at_least(name, getattr(self, name), 0)
+        require_at_least("cache_size_gb", self.cache_size_gb, 0)
+        if self.hidden_weight is not None:
+            require_at_least("hidden_weight", self.hidden_weight, 0)
         for name in ("intermediate_epochs", "teacher_num_train_epochs"):
             require_at_least(name, getattr(self, name), 1)
         if not 0 < self.teacher_learning_rate < math.inf:

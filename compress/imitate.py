@@ -18,14 +18,13 @@ from compress.curves import phase_record
 from compress.dev_score import DevScore
 from compress.encoding import RowArray, collate
 from compress.finetune import class_weight_tensor
-from compress.layer_map import layer_map
 from compress.loop import LoopSettings, train_loop
 from compress.masking import mask_tokens
 from compress.methods import MethodSettings, build_phases
 from compress.phase import Phase, Term, merge_wanted
 from compress.report_records import PhaseRecord
 from compress.student import BuiltStudent, build_student, parse_student
-from compress.student_check import method_of, method_settings
+from compress.student_check import mapped_layers, method_of, method_settings
 from compress.teacher_cache import TeacherCache
 from compress.tensorboard import event_writer
 
@@ -79,8 +78,8 @@ def imitate(
     """
     method = method_of(config)
     architecture = parse_student(config.student, teacher.model.config)
-    mapped = layer_map(
-        config.layer_map, architecture.num_hidden_layers, teacher.model.config.num_hidden_layers
+    mapped = mapped_layers(
+        config, architecture.num_hidden_layers, teacher.model.config.num_hidden_layers
     )
     built = build_student(
         architecture,

@@ -6,17 +6,19 @@ import itertools
 
 from edgebert.errors import InputError
 
-STRATEGIES = ("uniform", "last", "first")
+STRATEGIES = ("uniform", "alternate", "last", "first")
 
 
 def layer_map(strategy: str, student_layers: int, teacher_layers: int) -> tuple[int, ...]:
     """Give each student layer its teacher layer; both count from 1.
 
     ``uniform`` is TinyBERT's ``g(m) = m * N / M`` (Jiao et al., 2020), rounded down where it
-    doesn't divide: the last student layer always imitates the last teacher layer.
+    doesn't divide: the last student layer always imitates the last teacher layer. ``alternate`` is
+    its counterpart from the first layer on, as DistilBERT is initialised (Sanh et al., 2019):
+    1, 3, 5 of six.
 
     Args:
-        strategy: ``uniform``, ``last``, ``first``, or the teacher layers themselves: ``1,3,5``.
+        strategy: One of `STRATEGIES`, or the teacher layers themselves: ``1,3,5``.
         student_layers: ``M``.
         teacher_layers: ``N``, at least ``M``.
 
@@ -34,6 +36,8 @@ def layer_map(strategy: str, student_layers: int, teacher_layers: int) -> tuple[
         )
     if strategy == "uniform":
         return tuple(m * teacher_layers // student_layers for m in range(1, student_layers + 1))
+    if strategy == "alternate":
+        return tuple(m * teacher_layers // student_layers + 1 for m in range(student_layers))
     if strategy == "last":
         return tuple(range(teacher_layers - student_layers + 1, teacher_layers + 1))
     if strategy == "first":

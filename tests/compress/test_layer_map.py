@@ -44,3 +44,8 @@ def test_bad_map_is_refused_with_what_is_allowed(strategy, named):
 def test_student_deeper_than_its_teacher_is_refused():
     with pytest.raises(InputError, match="8 layers can't imitate a teacher of 6"):
         layer_map("uniform", 8, 6)
+
+
+def test_alternate_begins_with_the_first_layer():
+    assert layer_map("alternate", 3, 6) == (1, 3, 5)
+    assert layer_map("alternate", 6, 12) == (1, 3, 5, 7, 9, 11)
