@@ -1,4 +1,4 @@
-"""What the start and the phases are worth: tinybert-4l-312d on 20,000 rows of SST-2, scored on dev.
+"""What the start and the phases are worth: tinybert-4l-312d on 10,000 rows of SST-2, scored on dev.
 
 Needs the fine-tuned teacher that benchmarks/sst2.py leaves behind.
 
@@ -23,7 +23,7 @@ for init in ("random", "projected"):
             "distill",
             *("--teacher", str(TEACHER), "--student", "tinybert-4l-312d", "--init", init),
             *("--train-file", str(DATA / "train.tsv"), "--dev-file", str(DATA / "dev.tsv")),
-            *("--max-train-samples", "20000", *method),
+            *("--max-train-samples", "10000", *method),
             *("--output-dir", str(bundle), "--overwrite-output-dir"),
         )
         report = report_of(bundle)

@@ -78,7 +78,7 @@ def main() -> None:
     inits = load("inits")
     if inits is not None:
         lines += [
-            "**Starts and phases**, `tinybert-4l-312d`, 20,000 rows of SST-2, dev accuracy of FP32 "
+            "**Starts and phases**, `tinybert-4l-312d`, 10,000 rows of SST-2, dev accuracy of FP32 "
             f"(teacher {inits['teacher_dev']:.4f}). `python benchmarks/inits.py`",
             "",
             "| start | trained | dev (95 %) | kept |",
@@ -94,7 +94,7 @@ def main() -> None:
     if tuned is not None:
         lines += [
             "**Defaults**, one knob at a time, `minilm-3l-384d`, 20,000 rows of SST-2, dev "
-            f"accuracy of FP32 (teacher {tuned[0]['teacher_dev']:.4f}). `python benchmarks/tune.py`",
+            f"accuracy of FP32, teacher {tuned[0]['teacher_dev']:.4f}. `python benchmarks/tune.py`",
             "",
             "| changed | dev (95 %) |",
             "|---|---|",
