@@ -9,15 +9,16 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-_STEPS = ("train", "distill", "export", "evaluate")
+_STEPS = ("train", "distill", "export", "evaluate", "report")
 _CONFIGS = {
     "TrainConfig": "compress.train",
     "DistillConfig": "compress.distill_config",
     "ExportConfig": "compress.export",
     "EvaluateConfig": "compress.evaluate",
+    "ReportConfig": "compress.report",
 }
 
-__all__ = ["DistillConfig", "EvaluateConfig", "ExportConfig", "TrainConfig"]
+__all__ = ["DistillConfig", "EvaluateConfig", "ExportConfig", "ReportConfig", "TrainConfig"]
 
 
 def __getattr__(name: str) -> Any:  # the type of a module attribute can't be known here

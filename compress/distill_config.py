@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from compress.options import option
-from compress.settings import TrainingConfig, require_at_least
+from compress.settings import TrainingConfig, check_backends, require_at_least
 from edgebert.errors import InputError
 
 Method = Literal["auto", "logits", "tinybert", "distilbert", "minilm", "embedding"]
@@ -40,6 +40,8 @@ class DistillConfig(TrainingConfig):
     hidden_weight: float | None = option(
         None, help="Weight of the hidden-state term (default: 0 for the method logits, else 1)"
     )
+    dropout: float = option(0.0, help="Of the student while it learns; a teacher is regular enough")
+    num_train_epochs: int = option(4, help="Passes over the training rows in the last phase")
     num_relation_heads: int | None = option(
         None, help="minilm: heads that relations are split into (default: as many as fit)"
     )
@@ -53,13 +55,19 @@ class DistillConfig(TrainingConfig):
     pooling: Literal["mean", "cls", "max"] | None = option(
         None, help="feature-extraction: how vectors are made (default: the teacher's own)"
     )
+    backend: tuple[str, ...] = option(
+        (), help="Engine to export for, repeatable (default: every one installed)"
+    )
     recipe: str = option("dynamic", help="How INT8 is made: dynamic or blockwise")
     cache_size_gb: float = option(4.0, help="Disk that the cache of teacher outputs may take")
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        check_backends(self.backend)
         if not 0 < self.temperature < math.inf:
             raise InputError(f"temperature must be above 0, got {self.temperature}.")
+        if not 0 <= self.dropout < 1:
+            raise InputError(f"dropout must be from 0 to below 1, got {self.dropout}.")
         if not 0 <= self.hard_weight <= 1:
             raise InputError(f"hard_weight must be from 0 to 1, got {self.hard_weight}.")
         require_at_least("cache_size_gb", self.cache_size_gb, 0)

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from compress.options import StepModule, command_line, config_to_dict, main, option
-from compress.settings import DataConfig, require_at_least
+from compress.options import StepModule, command_line, config_to_dict, main, option, save_run
+from compress.settings import DataConfig, check_backends, require_at_least
 from edgebert.errors import InputError, ModelError
 from edgebert.files import check_writable
 from edgebert.manifest import MANIFEST_NAME, Manifest
@@ -43,12 +43,16 @@ class ExportConfig(DataConfig):
     teacher_labels: str | None = option(
         None, help="Names of the logits in order, comma-separated, where the model has none"
     )
+    backend: tuple[str, ...] = option(
+        (), help="Engine to export for, repeatable (default: every one installed)"
+    )
     recipe: str = option("dynamic", help="How INT8 is made: dynamic or blockwise")
     threads: int | None = option(None, help="CPU threads (default: affinity and cgroup quota)")
     seed: int = option(42, help="Of the dev cut")
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        check_backends(self.backend)
         if self.task != "feature-extraction" and (self.pooling or self.normalize is not None):
             raise InputError(
                 f"--pooling and --normalize are for feature-extraction, not for {self.task}."
@@ -96,6 +100,7 @@ def export_with_report(config: ExportConfig) -> tuple[ExportResult, Report]:
     def write(directory: Path, result: ExportResult) -> None:
         reports.append(_report(config, found, loaded, data, result))
         write_papers(directory, reports[0], result)
+        save_run(config, directory)
 
     result = export_bundle(
         loaded.model,

@@ -89,6 +89,7 @@ def imitate(
         seed=config.seed,
         calibration=_calibration(teacher),
     )
+    set_dropout(built.model, config.dropout)
     phases = build_phases(
         method,
         student=built.model,
@@ -202,6 +203,13 @@ class _Run:
             best_step=result.best_step,
             note=phase.note,
         )
+
+
+def set_dropout(model: nn.Module, probability: float) -> None:
+    """Set every dropout of a model while it trains; its configuration keeps the family's."""
+    for module in model.modules():
+        if isinstance(module, nn.Dropout):
+            module.p = probability
 
 
 def _calibration(teacher: ReadyTeacher) -> list[dict[str, Tensor]]:

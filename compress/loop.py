@@ -221,6 +221,7 @@ class _Loop:
             rate = self.settings.rate(step - 1, self.total)
             loss = math.fsum(number for name, number in numbers.items() if name != "grad_norm")
             history.append({"step": step, "lr": rate, "loss": loss, **numbers})
+            self.on_entry(history[-1])
         self.pending.clear()
 
     def _measures_now(self) -> bool:

@@ -24,6 +24,8 @@ from edgebert.shell import EXIT_DONE, EXIT_USAGE, configure_logging, run_command
 Config = TypeVar("Config")
 
 RUN_NAME = "run.json"
+# how a run is asked for, not what it computes: a run.json doesn't replay it
+MANNERS = ("resume", "overwrite_output_dir")
 
 
 def option(
@@ -83,11 +85,11 @@ def _argument(hint: Any, field: dataclasses.Field[Any]) -> dict[str, Any]:
     text = str(field.metadata.get("help", "")).replace("%", "%%")
     if field.default is not dataclasses.MISSING and field.default not in (None, (), False):
         text += f" (default: {str(field.default).replace('%', '%%')})"
-    if typing.get_origin(hint) in (typing.Union, types.UnionType):  # Optional
+    if _is_union(hint):  # Optional
         hint = next(kind for kind in typing.get_args(hint) if kind is not type(None))
     if hint is bool:  # --bf16 and --no-bf16, but --resume alone
-        action = argparse.BooleanOptionalAction if field.default else "store_true"
-        return {"action": action, "help": text}
+        lone = field.default is False
+        return {"action": "store_true" if lone else argparse.BooleanOptionalAction, "help": text}
     if typing.get_origin(hint) is Literal:
         return {"choices": typing.get_args(hint), "help": text}
     if typing.get_origin(hint) is tuple:  # repeatable
@@ -149,8 +151,44 @@ def command_line(config: Any, *, prog: str) -> str:
 
 
 def save_run(config: Any, directory: Path) -> None:
-    """Write ``run.json``: the step's name and its settings."""
-    write_json(directory / RUN_NAME, {"step": type(config).__name__, **config_to_dict(config)})
+    """Write ``run.json``: the step's name and its settings, but not how this run was asked for."""
+    settings = {k: v for k, v in config_to_dict(config).items() if k not in MANNERS}
+    write_json(directory / RUN_NAME, {"step": type(config).__name__, **settings})
+
+
+def check_values(config: Any) -> None:
+    """Check every setting of a settings class against its annotation.
+
+    Raises:
+        InputError: A value is of another type, or not among those allowed.
+    """
+    hints = typing.get_type_hints(type(config))
+    for field in dataclasses.fields(config):
+        value, hint = getattr(config, field.name), hints[field.name]
+        kinds = typing.get_args(hint) if _is_union(hint) else (hint,)
+        if not any(_fits(value, kind) for kind in kinds):
+            allowed = " or ".join(_named(kind) for kind in kinds)
+            raise InputError(f"{field.name} must be {allowed}, got {value!r}.")
+
+
+def _fits(value: Any, kind: Any) -> bool:
+    if typing.get_origin(kind) is Literal:
+        return value in typing.get_args(kind)
+    if typing.get_origin(kind) is tuple:
+        return isinstance(value, tuple)
+    if kind is float:
+        return isinstance(value, (int, float)) and not isinstance(value, bool)
+    return isinstance(value, kind) and not (kind is int and isinstance(value, bool))
+
+
+def _named(kind: Any) -> str:
+    if typing.get_origin(kind) is Literal:
+        return "one of " + ", ".join(map(str, typing.get_args(kind)))
+    return "None" if kind is type(None) else str(getattr(kind, "__name__", kind))
+
+
+def _is_union(hint: Any) -> bool:
+    return typing.get_origin(hint) in (typing.Union, types.UnionType)
 
 
 def load_run(config: type[Any], path: Path) -> dict[str, Any]:
@@ -176,15 +214,11 @@ def load_run(config: type[Any], path: Path) -> dict[str, Any]:
 def _revive(hint: Any, value: Any) -> Any:
     if value is None:
         return None
-    kinds = (
-        typing.get_args(hint)
-        if typing.get_origin(hint) in (typing.Union, types.UnionType)
-        else (hint,)
-    )
-    if Path in kinds:
+    kinds = typing.get_args(hint) if _is_union(hint) else (hint,)
+    if Path in kinds and isinstance(value, str):
         return Path(value)
     for kind in kinds:
-        if typing.get_origin(kind) is tuple:
+        if typing.get_origin(kind) is tuple and isinstance(value, list):
             return tuple(_revive(typing.get_args(kind)[0], item) for item in value)
     return value
 

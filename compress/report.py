@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from compress.options import option, parse_config
+from compress.options import StepModule, option, parse_config
 from compress.report_html import render_html
 from compress.report_reading import read_record
 from compress.report_records import SPEED_KEY
@@ -185,12 +185,12 @@ class ReportConfig:
     model: Path = option(help="Bundle with a report.json; the word --model may be left out")
 
 
-def render_report(config: ReportConfig) -> Report:
+def report(config: ReportConfig) -> Report:
     """Write ``report.html`` of a bundle from its ``report.json``, and give what that says."""
-    report = load_report(config.model)
-    write_page(report, config.model)
+    found = load_report(config.model)
+    write_page(found, config.model)
     logger.info("Wrote %s", config.model / PAGE_NAME)
-    return report
+    return found
 
 
 def main(argv: Sequence[str]) -> int:
@@ -200,11 +200,13 @@ def main(argv: Sequence[str]) -> int:
     config = parse_config(ReportConfig, words, prog="python -m compress.report")
 
     def action() -> int:
-        print(format_table(render_report(config)))
+        print(format_table(report(config)))
         return EXIT_DONE
 
     return run_command(action)
 
+
+sys.modules[__name__].__class__ = StepModule
 
 if __name__ == "__main__":
     sys.exit(main(sys.argv[1:]))

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Literal
 
-from compress.options import option
+from compress.options import check_values, option
 from edgebert.errors import InputError
+from runtimes import BACKENDS
 
 TASKS = ("text-classification", "feature-extraction", "fill-mask")
 Task = Literal["text-classification", "feature-extraction", "fill-mask"]
@@ -43,6 +44,7 @@ class DataConfig:
     needs_train: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
+        check_values(self)
         if self.dataset and self.train_file:
             raise InputError("Give --dataset or --train-file, not both.")
         has_train = self.train_file or self.dataset
@@ -104,6 +106,17 @@ class TrainingConfig(DataConfig):
         if not 0 <= self.warmup_ratio < 1:
             raise InputError(f"warmup_ratio must be from 0 to below 1, got {self.warmup_ratio}.")
         require_at_least("weight_decay", self.weight_decay, 0)
+
+
+def check_backends(names: tuple[str, ...]) -> None:
+    """Refuse a backend that this version doesn't export for.
+
+    Raises:
+        InputError: A name is not in the table of `runtimes`.
+    """
+    unknown = [name for name in names if name not in BACKENDS]
+    if unknown:
+        raise InputError(f"Unknown backend {unknown[0]!r}. Known backends: {', '.join(BACKENDS)}.")
 
 
 def require_at_least(name: str, value: float, least: float) -> None:

@@ -99,32 +99,31 @@ def ship(
         reports.append(report)
 
     head = teacher.encoded.dev.head
-    with watch.step("export"):
-        export_bundle(
-            model,
-            teacher.tokenizer_dir,
-            output_dir=config.output_dir,
-            task=config.task,
-            data=data,
-            max_length=config.max_length,
-            labels=data.labels,
-            problem_type=data.problem_type,
-            pooling=head.pooling,
-            normalize=head.normalize,
-            prompts=teacher.prompts,
-            lineage=[
-                lineage_entry(
-                    "distill",
-                    config_to_dict(config),
-                    data,
-                    teacher={"requested": found.requested, "used": found.used, "note": found.note},
-                    weights_sha256=weights_sha256(model),
-                )
-            ],
-            teacher_model=teacher.model,
-            recipe=config.recipe,
-            write_report=add_report,
-        )
+    export_bundle(
+        model,
+        teacher.tokenizer_dir,
+        output_dir=config.output_dir,
+        task=config.task,
+        data=data,
+        max_length=config.max_length,
+        labels=data.labels,
+        problem_type=data.problem_type,
+        pooling=head.pooling,
+        normalize=head.normalize,
+        prompts=teacher.prompts,
+        lineage=[
+            lineage_entry(
+                "distill",
+                config_to_dict(config),
+                data,
+                teacher={"requested": found.requested, "used": found.used, "note": found.note},
+                weights_sha256=weights_sha256(model),
+            )
+        ],
+        teacher_model=teacher.model,
+        recipe=config.recipe,
+        write_report=add_report,
+    )
     logger.info("Wrote %s", config.output_dir)
     return reports[0]
 

@@ -10,14 +10,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from compress.options import RUN_NAME, config_to_dict, save_run
+from compress.options import MANNERS, RUN_NAME, config_to_dict, save_run
 from edgebert.errors import InputError, ModelError, ResumeError
 from edgebert.files import check_writable, recover_directory
 
 logger = logging.getLogger(__name__)
 
-# how a run is asked for, not what it computes
-_MANNERS = ("resume", "overwrite_output_dir", "output_dir")
+# what may differ between the parts of one run
+_FREE = (*MANNERS, "output_dir", "save_steps", "report_to")
 
 
 @contextmanager
@@ -81,6 +81,7 @@ def _prepare(config: Any) -> Path | None:
     work = output.with_name(output.name + ".work")
     check_writable(output)
     recover_directory(output)
+    _require_outside(config, work)
     unfinished = (work / RUN_NAME).is_file()
     if config.resume and unfinished:
         _check_same(config, work)
@@ -97,6 +98,17 @@ def _prepare(config: Any) -> Path | None:
     work.mkdir(parents=True)
     save_run(config, work)
     return work
+
+
+def _require_outside(config: Any, work: Path) -> None:
+    """Refuse an input that lies where this run works: starting would delete it."""
+    for name in ("teacher", "model", "train_file", "dev_file", "test_file"):
+        given = getattr(config, name, None)
+        if given is not None and Path(given).absolute().is_relative_to(work.absolute()):
+            raise InputError(
+                f"{name} {given} lies in {work}, which this run would clear; move it elsewhere or "
+                "give another --output-dir."
+            )
 
 
 def _require_free(output: Path, unfinished: Path | None) -> None:
@@ -118,7 +130,7 @@ def _check_same(config: Any, directory: Path) -> None:
     different = [
         f"{name} was {stored.get(name)!r} and is {given.get(name)!r}"
         for name in sorted(set(stored) | set(given))
-        if name not in _MANNERS and stored.get(name) != given.get(name)
+        if name not in _FREE and stored.get(name) != given.get(name)
     ]
     if different:
         raise ResumeError(
