@@ -142,11 +142,16 @@ class EmbeddingMethods(RuntimeCore):
         """Compare each of ``a`` with each of ``b`` by cosine.
 
         Args:
-            a: ``n`` texts, or their vectors ``[n, dim]``.
+            a: ``n`` texts, or their vectors ``[n, dim]``, float32 or float16.
             b: ``m`` texts or vectors.
 
         Returns:
             float32 ``[n, m]``.
+
+        Raises:
+            TaskError: The bundle is not for ``feature-extraction``.
+            InputError: A text is not allowed, or vectors are of another type (int8, binary) or
+                width.
         """
         self._require("similarity")
         vectors = [x if isinstance(x, np.ndarray) else self.encode(x) for x in (a, b)]

@@ -96,15 +96,22 @@ def cosine(a: FloatArray, b: FloatArray) -> FloatArray:
     """Compare each row of ``a`` with each of ``b``.
 
     Args:
-        a: Vectors ``[n, dim]`` of any length.
+        a: Vectors ``[n, dim]`` of any length, of any float type.
         b: Vectors ``[m, dim]``.
 
     Returns:
         Cosines, float32 ``[n, m]``, from -1 to 1.
 
     Raises:
-        InputError: The shapes don't fit, or a vector is all zeros.
+        InputError: The vectors aren't floats, the shapes don't fit, or a vector is all zeros.
     """
+    for vectors in (a, b):
+        if vectors.dtype.kind != "f":
+            raise InputError(
+                f"Vectors of dtype {vectors.dtype} can't be compared by cosine, only floats; encode"
+                " with dtype 'float32' or 'float16', or multiply int8 vectors by the int8_scale of "
+                "edgebert.json first; for packed bits (binary) count the bits that differ."
+            )
     if a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[1]:
         raise InputError(
             f"Vectors of shapes {list(a.shape)} and {list(b.shape)} can't be compared; "

@@ -62,6 +62,19 @@ def test_cosine_does_not_depend_on_length():
     np.testing.assert_allclose(found, [[1.0, 0.0]], atol=1e-6)
 
 
+@pytest.mark.parametrize("dtype", ["int8", "binary"])
+def test_quantized_vectors_cannot_be_compared_by_cosine(embedder, dtype):
+    vectors = embedder.encode(["good", "bad"], dtype=dtype)
+    with pytest.raises(InputError, match=r"of dtype u?int8 .*dtype 'float32' or 'float16'"):
+        embedder.similarity(["good"], vectors)
+
+
+def test_vectors_of_half_precision_are_compared_as_their_texts(embedder):
+    halves = embedder.encode(["good", "bad"], dtype="float16")
+    expected = embedder.similarity(["film"], ["good", "bad"])
+    np.testing.assert_allclose(embedder.similarity(["film"], halves), expected, atol=2e-3)
+
+
 def test_vectors_of_different_width_cannot_be_compared():
     with pytest.raises(InputError, match=r"\[1, 3\] and \[1, 2\]"):
         cosine(VECTORS, VECTORS[:, :2])
