@@ -127,13 +127,22 @@ def _is_running(pid: int) -> bool:
 
 
 def check_writable(target: Path) -> None:
-    """Make sure, before any work, that ``target`` can be written.
+    """Make sure, before any work, that the directory ``target`` can be written.
 
     Raises:
         InputError: It is a file, or the nearest folder above it can't be written to.
     """
     if target.exists() and not target.is_dir():
         raise InputError(f"{target} is a file; give the path of a directory.")
+    check_parent(target)
+
+
+def check_parent(target: Path) -> None:
+    """Make sure, before any work, that the folder of ``target`` is there and can be written to.
+
+    Raises:
+        InputError: The nearest folder above it can't be written to.
+    """
     parent = target.absolute().parent
     try:
         parent.mkdir(parents=True, exist_ok=True)

@@ -24,11 +24,11 @@ from edgebert.commands.arguments import (
 )
 from edgebert.commands.texts import add_texts, chunked, counted_from, read_texts
 from edgebert.errors import InputError
-from edgebert.files import check_writable, write_bytes
+from edgebert.files import check_parent, write_bytes
+from edgebert.inputs import ROLES
+from edgebert.vectors import DTYPES
 
 logger = logging.getLogger(__name__)
-
-DTYPES = ("float32", "float16", "int8", "binary")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_bundle(parser)
     add_texts(parser, pairs=False)
     parser.add_argument("--output", type=Path, help="Write this .npy file, not JSON lines")
-    parser.add_argument("--role", choices=("query", "document"), help="Whose prompt is put first")
+    parser.add_argument("--role", choices=ROLES, help="Whose prompt is put first")
     parser.add_argument(
         "--normalize", action=argparse.BooleanOptionalAction, help="Unit length (default: bundle's)"
     )
@@ -100,7 +100,7 @@ def _check_output(path: Path) -> None:
         raise InputError(f"--output {path} must end in .npy, the one form that is written.")
     if path.is_dir():
         raise InputError(f"--output {path} is a directory; give the path of a file.")
-    check_writable(path.with_suffix(""))
+    check_parent(path)
 
 
 def _write(args: argparse.Namespace, kept: list[npt.NDArray[Any]]) -> None:

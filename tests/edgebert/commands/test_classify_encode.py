@@ -45,6 +45,17 @@ def test_encode_writes_a_npy_file(embedder_dir, edgebert, stdin, tmp_path):
     assert (vectors.shape, vectors.dtype) == ((3, 4), np.float16)
 
 
+@pytest.mark.parametrize("kind", ["file", "folder"])
+def test_what_has_the_outputs_name_without_its_suffix_is_no_matter(
+    embedder_dir, edgebert, tmp_path, kind
+):
+    beside = tmp_path / "v"
+    beside.mkdir() if kind == "folder" else beside.touch()
+    code, _, _ = edgebert("encode", embedder_dir, "good", "--output", tmp_path / "v.npy")
+    assert code == 0
+    assert np.load(tmp_path / "v.npy").shape == (1, 8)
+
+
 def test_no_text_gives_a_npy_file_of_no_rows(embedder_dir, edgebert, stdin, tmp_path):
     stdin(b"")
     edgebert("encode", embedder_dir, "--output", tmp_path / "v.npy")
