@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from edgebert.errors import InputError, ModelError
+from edgebert.positions import max_positions as max_positions
 
 # BERT and its relatives: an embedding table, layers of attention and feed-forward, one encoder.
 FAMILIES = (
@@ -21,7 +22,6 @@ FAMILIES = (
     "deberta-v2",
     "mobilebert",
 )
-_OFFSET_FAMILIES = ("roberta", "xlm-roberta", "camembert")  # positions start after pad_token_id
 _PICKLES = (
     "pytorch_model.bin",
     "pytorch_model.bin.index.json",
@@ -115,17 +115,6 @@ def _check_safetensors(file: Path) -> None:
     expected = 8 + length + max(ends, default=0)
     if size != expected:
         raise ModelError(f"{file} is damaged: {size} bytes, {expected} expected; get it again.")
-
-
-def max_positions(config: dict[str, Any]) -> int | None:
-    """Give the longest input in tokens by the position table, or None where nothing limits it."""
-    table = config.get("max_position_embeddings")
-    if table is None:
-        return 512 if config["model_type"] == "distilbert" else None
-    if config["model_type"] not in _OFFSET_FAMILIES:
-        return int(table)
-    padding = config.get("pad_token_id")
-    return int(table) - (1 if padding is None else int(padding)) - 1
 
 
 def check_max_length(path: Path, max_length: int) -> None:

@@ -55,7 +55,7 @@ def render_html(report: Report) -> str:
 
 
 def fastest(report: Report) -> ArtifactRow | None:
-    """Pick the artifact that ``precision="auto"`` takes first: the fastest in the bundle."""
+    """Pick the artifact with the lowest measured latency, the smaller where none was timed."""
 
     def cost(row: ArtifactRow) -> tuple[float, int]:
         timed = row.latency_ms.get(SPEED_KEY)

@@ -9,11 +9,11 @@ from edgebert.errors import BackendError, BackendUnavailableError, DamagedBundle
 from edgebert.files import sha256_file
 from edgebert.inputs import check_choice
 from edgebert.manifest import PRECISIONS, Artifact, FileRecord, Manifest
+from edgebert.positions import max_positions
 from runtimes import BACKENDS, available_backends
 
-_PRECISION_ORDER = ("int8", "fp32")  # the faster first
-# These count positions from pad_token_id + 1, so the table has rows that no token can use.
-_OFFSET_POSITIONS = ("roberta", "xlm-roberta", "camembert", "mpnet", "xlm-roberta-xl", "longformer")
+# A preference, not a measurement: int8 is smaller, and faster on most CPUs but not on all.
+_PRECISION_ORDER = ("int8", "fp32")
 
 
 class Bundle:
@@ -39,7 +39,8 @@ class Bundle:
         Args:
             backend: Name of an engine, or ``auto`` for any that is installed.
             precision: ``fp32``, ``int8``, or ``auto``: ``int8`` where the bundle has it (it passed
-                its gate, or it would not be there).
+                its gate, or it would not be there). That is a preference: `edgebert bench` tells
+                which is faster on this machine.
 
         Returns:
             The artifact, and one sentence on why it was taken.
@@ -67,17 +68,17 @@ class Bundle:
         if len(fitting) == 1:
             reason = f"asked for {'/'.join(asked)}" if asked and others else "the only artifact"
         elif best.precision == "int8":
-            reason = "passed its gate; int8 is the faster precision"
+            reason = "passed its gate, and int8 is preferred; measure with `edgebert bench`"
         else:
-            reason = "the fastest of those whose engine is installed"
+            reason = "the preferred one of those whose engine is installed"
         over = f" (over {', '.join(others)})" if others and not asked else ""
         return best, f"{name_of(best)}: {reason}{over}"
 
     def alternatives(self, tried: Artifact) -> list[Artifact]:
-        """List the other artifacts that can run here, the fastest first."""
+        """List the other artifacts that can run here, the preferred first."""
         others = [item for item in self.manifest.artifacts if item is not tried]
         installed = available_backends()
-        return sorted((item for item in others if item.backend in installed), key=_speed_rank)
+        return sorted((item for item in others if item.backend in installed), key=_preference)
 
     def check_files(self, artifact: Artifact) -> None:
         """Check size and hash of the artifact's files and of those that all artifacts need.
@@ -114,18 +115,14 @@ class Bundle:
             return self.manifest.max_length
         except (OSError, ValueError) as error:
             raise DamagedBundleError(f"{path} can't be read as JSON ({error}).") from error
-        rows = config.get("max_position_embeddings") if isinstance(config, dict) else None
-        if not isinstance(rows, int) or rows < 1:
-            return self.manifest.max_length
-        if config.get("model_type") in _OFFSET_POSITIONS:
-            rows -= int(config.get("pad_token_id") or 0) + 1
-        return max(rows, self.manifest.max_length)
+        limit = max_positions(config) if isinstance(config, dict) else None
+        return max(limit or 0, self.manifest.max_length)
 
     def _runnable(self, fitting: list[Artifact]) -> list[Artifact]:
         installed = available_backends()
         runnable = [item for item in fitting if item.backend in installed]
         if runnable:
-            return sorted(runnable, key=_speed_rank)
+            return sorted(runnable, key=_preference)
         known = [item.backend for item in fitting if item.backend in BACKENDS]
         if not known:
             raise BackendError(
@@ -168,5 +165,5 @@ def name_of(artifact: Artifact) -> str:
     return f"{artifact.backend}/{artifact.precision}"
 
 
-def _speed_rank(artifact: Artifact) -> tuple[int, int]:
+def _preference(artifact: Artifact) -> tuple[int, int]:
     return _PRECISION_ORDER.index(artifact.precision), list(BACKENDS).index(artifact.backend)

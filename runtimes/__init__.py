@@ -42,7 +42,7 @@ class BackendSpec:
 BACKENDS: dict[str, BackendSpec] = {
     "onnx": BackendSpec("runtimes.onnx:OnnxBackend", requires=("onnxruntime",), extra="onnx"),
 }
-"""By name, the fastest first where two can run the same bundle."""
+"""By name, the preferred first where two can run the same bundle."""
 
 
 def available_backends() -> list[str]:
