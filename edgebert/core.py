@@ -11,7 +11,7 @@ import numpy as np
 
 from edgebert.batching import check_batch, pad
 from edgebert.engine import Engine
-from edgebert.inputs import check_choice, check_count, split_pairs
+from edgebert.inputs import ON_LONG, check_choice, check_count, split_pairs
 from edgebert.tasks import TaskMethods
 from edgebert.tokenizer import Encoding, Tokenizer
 from edgebert.types import Batch, FloatArray
@@ -19,8 +19,6 @@ from edgebert.types import Batch, FloatArray
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T", bound="RuntimeCore")
-
-_ON_LONG = ("error", "truncate")  # "window" comes with the tasks that need it
 
 
 class RuntimeCore(TaskMethods):
@@ -71,7 +69,7 @@ class RuntimeCore(TaskMethods):
         self, texts: list[str], text_pairs: list[str] | None, on_long: str | None
     ) -> list[Encoding]:
         policy = self._manifest.on_long if on_long is None else on_long
-        check_choice("on_long", policy, _ON_LONG)
+        check_choice("on_long", policy, ON_LONG)
         encodings = self._tokenizer.encode(
             texts, text_pairs, max_length=self._max_length, on_long=policy
         )

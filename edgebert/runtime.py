@@ -14,8 +14,8 @@ from edgebert.embedding import EmbeddingMethods
 from edgebert.engine import Engine
 from edgebert.errors import InputError
 from edgebert.heads import classify_logits
-from edgebert.inputs import check_choice, check_count, split_pairs
-from edgebert.loading import SELF_TESTS, open_bundle
+from edgebert.inputs import SELF_TESTS, check_choice, check_count, split_pairs
+from edgebert.loading import open_bundle
 from edgebert.manifest import Manifest
 from edgebert.types import Classification, RuntimeInfo
 from runtimes import SessionOptions
@@ -46,7 +46,7 @@ class Runtime(EmbeddingMethods):
 
         Args:
             bundle: Directory with an ``edgebert.json``.
-            backend: Name of an engine, or ``auto`` for the fastest that is installed.
+            backend: Name of an engine, or ``auto`` for any that is installed.
             precision: ``fp32``, ``int8``, or ``auto`` for ``int8`` where it passed its gate.
             threads: Threads a call may use; by default what affinity and cgroup grant.
             max_length: Longest input in tokens, special tokens included, up to the model's

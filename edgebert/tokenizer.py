@@ -11,7 +11,7 @@ import numpy as np
 import tokenizers
 
 from edgebert.errors import DamagedBundleError, InputError
-from edgebert.inputs import check_choice, check_texts
+from edgebert.inputs import ON_LONG, check_choice, check_texts
 from edgebert.types import IntArray
 
 TOKENIZER_NAME = "tokenizer.json"
@@ -100,7 +100,7 @@ class Tokenizer:
             InputError: A text is no valid string, the two lists differ in length, ``max_length``
                 has no room for a token, or a text is too long and ``on_long`` is ``"error"``.
         """
-        check_choice("on_long", on_long, ("error", "truncate"))
+        check_choice("on_long", on_long, ON_LONG)
         inputs: list[Any] = check_texts(texts)
         if text_pairs is not None:
             seconds = check_texts(text_pairs, name="text_pairs")

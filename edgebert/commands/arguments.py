@@ -6,9 +6,8 @@ import argparse
 from pathlib import Path
 
 import edgebert
-from edgebert.manifest import ON_LONG, PRECISIONS
-
-SELF_TESTS = ("first-load", "always", "off")
+from edgebert.inputs import ON_LONG, SELF_TESTS
+from edgebert.manifest import PRECISIONS
 
 
 def add_bundle(parser: argparse.ArgumentParser) -> None:

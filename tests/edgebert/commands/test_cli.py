@@ -45,6 +45,16 @@ def test_texts_and_input_together_are_a_wrong_usage(capsys):
     assert "give texts or --input, not both" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("command", ["classify", "encode"])
+def test_only_what_can_be_done_with_a_long_text_is_offered(command, capsys):
+    with pytest.raises(SystemExit) as end:
+        main([command, "bundle", "text", "--on-long", "window"])
+    assert end.value.code == 2
+    assert "(choose from" in (err := capsys.readouterr().err)
+    assert "error" in err
+    assert "truncate" in err
+
+
 @pytest.mark.parametrize("command", ["info", "verify", "classify", "encode", "bench"])
 def test_a_folder_that_is_no_bundle_ends_with_1_and_one_line(command, tmp_path, edgebert, stdin):
     stdin(b"")
