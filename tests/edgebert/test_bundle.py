@@ -5,7 +5,7 @@ import os
 import pytest
 
 import runtimes
-from edgebert import Runtime
+from edgebert import Runtime, loading
 from edgebert.bundle import Bundle
 from edgebert.errors import (
     BackendRunError,
@@ -14,7 +14,6 @@ from edgebert.errors import (
     InputError,
     SelfTestError,
 )
-from edgebert.loading import logger as loading_logger
 from edgebert.manifest import Manifest
 
 INT8 = "onnx/model_quantized.onnx"
@@ -37,6 +36,8 @@ def test_auto_takes_int8_and_says_over_what(embedder_dir):
     artifact, why = Bundle(embedder_dir).choose()
     assert artifact.precision == "int8"
     assert "over onnx/fp32" in why
+    assert "preferred" in why
+    assert "fast" not in why
 
 
 def test_a_precision_that_is_asked_for_is_taken(embedder_dir):
@@ -91,7 +92,7 @@ def test_a_damaged_bundle_is_no_silent_fallback(embedder_dir, caplog):
     os.truncate(embedder_dir / INT8, 1024)
     with pytest.raises(DamagedBundleError):
         Runtime(embedder_dir)
-    with caplog.at_level(logging.WARNING, loading_logger.name):
+    with caplog.at_level(logging.WARNING, loading.logger.name):
         runtime = Runtime(embedder_dir, fallback=True)
     assert runtime.info.precision == "fp32"
     assert "fallback" in runtime.info.why
@@ -135,22 +136,43 @@ def test_a_changed_tokenizer_is_named(embedder_dir):
         Runtime(embedder_dir)
 
 
-def test_the_self_test_runs_once_a_machine(embedder_dir, monkeypatch):
+@pytest.fixture
+def self_tests(monkeypatch):
+    """One entry for each self-test that has run."""
     calls = []
-    import edgebert.loading
+    real = loading.run_self_test
+    monkeypatch.setattr(loading, "run_self_test", lambda *args: calls.append(1) or real(*args))
+    return calls
 
-    real = edgebert.loading.run_self_test
-    monkeypatch.setattr(
-        edgebert.loading, "run_self_test", lambda *args: calls.append(1) or real(*args)
-    )
+
+def test_the_self_test_runs_once_a_machine(embedder_dir, self_tests, monkeypatch):
     for _ in range(2):
         Runtime(embedder_dir).close()
-    assert len(calls) == 1
+    assert len(self_tests) == 1
     Runtime(embedder_dir, self_test="always").close()
-    assert len(calls) == 2
-    monkeypatch.setattr(edgebert.loading, "cpu_name", lambda: "another CPU")
+    assert len(self_tests) == 2
+    monkeypatch.setattr(loading, "cpu_name", lambda: "another CPU")
     Runtime(embedder_dir).close()
-    assert len(calls) == 3
+    assert len(self_tests) == 3
+
+
+def test_a_changed_manifest_is_tested_again(embedder_dir, self_tests):
+    Runtime(embedder_dir).close()  # passes, and is remembered
+    change_manifest(embedder_dir, lambda data: data.update(pooling="cls"))
+    with pytest.raises(SelfTestError, match="golden text 0 is off by"):
+        Runtime(embedder_dir)
+    assert len(self_tests) == 2
+
+
+def test_a_changed_hash_in_the_manifest_is_compared_again(embedder_dir):
+    Runtime(embedder_dir).close()
+
+    def change(data):
+        data["files"][0]["sha256"] = "0" * 64
+
+    change_manifest(embedder_dir, change)
+    with pytest.raises(DamagedBundleError, match="expected 0000"):
+        Runtime(embedder_dir)
 
 
 @pytest.mark.parametrize("setting", ["off", "/dev/full", "/proc/nowhere"])
@@ -161,11 +183,13 @@ def test_a_cache_that_is_off_or_cannot_be_written_is_no_error(embedder_dir, monk
             assert runtime.encode(["good"]).shape == (1, 8)
 
 
-def test_a_broken_cache_record_only_means_another_test(embedder_dir, cache):
+def test_a_broken_cache_record_only_means_another_test(embedder_dir, cache, self_tests):
     Runtime(embedder_dir).close()
     for record in cache.iterdir():
         record.write_text("{")
-    Runtime(embedder_dir).close()
+    for _ in range(2):
+        Runtime(embedder_dir).close()
+    assert len(self_tests) == 2
 
 
 def test_nothing_is_written_into_the_bundle(embedder_dir):
@@ -204,4 +228,10 @@ def test_golden_outputs_of_a_masked_language_model_are_one_number_a_token():
 def test_the_position_limit_falls_back_to_the_manifest(embedder_dir):
     assert Bundle(embedder_dir).position_limit() == Manifest.load(embedder_dir).max_length
     (embedder_dir / "config.json").write_text('{"max_position_embeddings": 512}')
+    assert Bundle(embedder_dir).position_limit() == 512
+
+
+def test_roberta_without_a_padding_id_has_the_positions_of_its_family(embedder_dir):
+    config = '{"model_type": "roberta", "max_position_embeddings": 514}'
+    (embedder_dir / "config.json").write_text(config)
     assert Bundle(embedder_dir).position_limit() == 512
