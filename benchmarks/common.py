@@ -43,6 +43,14 @@ def step(name: str, *flags: str) -> dict[str, Any]:
     return {"command": shlex.join(command), "seconds_total": round(time.monotonic() - start, 1)}
 
 
+def evaluate(*flags: str) -> dict[str, Any]:
+    """Run ``compress.evaluate`` and give what it prints."""
+    command = [sys.executable, "-m", "compress.evaluate", *flags]
+    done = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE)
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
 def report_of(bundle: Path) -> dict[str, Any]:
     """Read a bundle's ``report.json``."""
     found: dict[str, Any] = json.loads((bundle / "report.json").read_text(encoding="utf-8"))

@@ -9,7 +9,7 @@ import sys
 
 from common import BUILD, report_of, save, shared, step
 
-DATA, TEACHER = shared("sst2"), BUILD / "sst2.work" / "teacher"
+DATA, TEACHER = shared("sst2"), BUILD / "sst2-teacher"
 PREDICTION_ONLY = ("--method", "logits", "--hidden-weight", "0")
 BOTH_PHASES = ("--method", "tinybert")
 

@@ -11,7 +11,7 @@ import sys
 
 from common import BUILD, RESULTS, report_of, save, shared, step
 
-DATA, TEACHER = shared("sst2"), BUILD / "sst2.work" / "teacher"
+DATA, TEACHER = shared("sst2"), BUILD / "sst2-teacher"
 BASE = {
     "--learning-rate": "2e-4",
     "--hidden-weight": "1",
