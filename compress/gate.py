@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -22,7 +23,12 @@ from runtimes.base import Backend
 
 BATCHES = (1, 2, 7, 32)
 LENGTHS = (1, 2, 3, 8, 17, 32, 64, 127, 128, 256, 511, 512)
-MAX_CELLS = 2048  # so that batches of 7 and 32 stop at 256 and 64 tokens, and seconds suffice
+MAX_CELLS = 2048  # batches of 7 and 32 of every length stop at 256 and 64 tokens: seconds suffice
+# Multiplications and numbers of output that the longest batches of 7 and 32 may take. BERT base (12
+# layers, 768 wide) gets 4,100 tokens: 7 texts of 512 and 32 of 128, some 2.7 TFLOP with torch's own
+# run, which two cores with AVX-512 do in under 30 s. A student of 3 layers, 384 wide, gets all.
+MAX_WORK = 350e9
+MAX_OUTPUT = 128e6  # 0.5 GB: a masked language model gives its whole vocabulary for every token
 MAX_ABS = 1e-4
 BATCH_MATES = 1e-5
 RELATIVE_LOSS = 0.01
@@ -39,16 +45,36 @@ class Shape:
     padded: bool
 
 
-def parity_shapes(max_length: int) -> list[Shape]:
-    """List batches of 1 to 32 and lengths of 1 to ``max_length``, with padding and without."""
+def parity_shapes(max_length: int, *, most_cells: int) -> list[Shape]:
+    """List batches of 1 to 32 and lengths of 1 to ``max_length``, with padding and without.
+
+    Args:
+        max_length: Longest input in tokens.
+        most_cells: Tokens that the longest batch of 7 and of 32 may have; each is padded.
+    """
     lengths = sorted({length for length in LENGTHS if length <= max_length} | {max_length})
-    return [
+    shapes = [
         Shape(batch, length, padded)
         for batch in BATCHES
         for length in lengths
         if batch <= 2 or batch * length <= MAX_CELLS
         for padded in (False, True)
     ]
+    longest = [Shape(n, min(max_length, most_cells // n), padded=True) for n in BATCHES if n > 2]
+    return shapes + [one for one in longest if one.batch * one.length > MAX_CELLS]
+
+
+def most_cells(config: Any, *, fill_mask: bool) -> int:
+    """Tell how many tokens a batch may have, so that parity takes neither minutes nor the memory.
+
+    Args:
+        config: Of a transformers model; a token takes about 12 x layers x width x width
+            multiplications, whether layers share weights or not.
+        fill_mask: Whether it gives logits over its vocabulary for every token.
+    """
+    work = 12 * config.num_hidden_layers * config.hidden_size**2
+    output = config.vocab_size if fill_mask else config.hidden_size
+    return int(min(MAX_WORK / work, MAX_OUTPUT / output))
 
 
 def fp32_parity(
@@ -69,7 +95,8 @@ def fp32_parity(
         call.
     """
     worst, where = 0.0, ""
-    for shape, batch in _batches(parity_shapes(max_length), probe):
+    cells = most_cells(model.config, fill_mask=probe.head.task == "fill-mask")
+    for shape, batch in _batches(parity_shapes(max_length, most_cells=cells), probe):
         difference = _difference(model, backend, batch, output)
         if not difference <= worst:  # NaN counts as worst
             worst = difference

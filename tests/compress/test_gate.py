@@ -10,9 +10,11 @@ import torch
 
 from compress.data import make_split
 from compress.gate import (
+    Shape,
     fp32_parity,
     int8_gate,
     mates_difference,
+    most_cells,
     parity_shapes,
     torch_output,
     vanished_classes,
@@ -20,7 +22,7 @@ from compress.gate import (
 from compress.probe import TaskHead, engine_rows, make_probe, torch_rows
 from compress.scores import cosines, score_rows
 from edgebert.tokenizer import Tokenizer
-from tests.tiny import SPECIAL_IDS, write_classifier, write_encoder, write_tokenizer
+from tests.tiny import SPECIAL_IDS, bert_config, write_classifier, write_encoder, write_tokenizer
 
 HEAD = TaskHead(
     task="text-classification",
@@ -74,15 +76,31 @@ def rows_of(*classes):
 
 
 def test_shapes_cover_batches_of_1_2_7_32_and_lengths_of_1_to_512_with_padding_and_without():
-    shapes = parity_shapes(512)
-    assert {shape.batch for shape in shapes} == {1, 2, 7, 32}
-    for padded in (True, False):
-        lengths = {shape.length for shape in shapes if shape.padded is padded}
-        assert {1, 2, 511, 512} <= lengths
+    shapes = parity_shapes(512, most_cells=32 * 512)
+    for batch in (1, 2, 7, 32):
+        for padded in (True, False):
+            lengths = {x.length for x in shapes if (x.batch, x.padded) == (batch, padded)}
+            assert min(lengths) == 1
+            assert max(lengths) == 512 or not padded
+    for batch in (1, 2):
+        assert Shape(batch, 512, padded=False) in shapes
+
+
+@pytest.mark.parametrize(("layers", "width", "longest"), [(3, 384, 512), (12, 768, 128)])
+def test_the_longest_batch_of_32_fits_the_cost_of_the_model(layers, width, longest):
+    config = bert_config(num_hidden_layers=layers, hidden_size=width, vocab_size=30_522)
+    shapes = parity_shapes(512, most_cells=most_cells(config, fill_mask=False))
+    assert max(shape.length for shape in shapes if shape.batch == 32) == longest
+    assert Shape(7, 512, padded=True) in shapes
+
+
+def test_logits_of_a_whole_vocabulary_are_kept_below_half_a_gigabyte():
+    config = bert_config(vocab_size=30_522)
+    assert most_cells(config, fill_mask=True) * 30_522 * 4 <= 0.52e9
 
 
 def test_shapes_end_at_the_maximum_length():
-    assert max(shape.length for shape in parity_shapes(50)) == 50
+    assert max(shape.length for shape in parity_shapes(50, most_cells=10**6)) == 50
 
 
 def test_the_torch_model_itself_passes_parity(classifier, probe):
