@@ -142,23 +142,30 @@ def load_data(config: DataConfig, *, task: str, seed: int) -> TaskData:
 
 
 def load_split(
-    config: DataConfig, path: Path, *, task: str, labels: Sequence[str] = (), name: str = "test"
+    config: DataConfig,
+    source: Path | Table,
+    *,
+    task: str,
+    labels: Sequence[str] = (),
+    problem_type: str | None = None,
+    name: str = "test",
 ) -> Split:
-    """Read one file alone, for a model that is trained already.
+    """Read one file or table alone, for a model that is trained already.
 
     Args:
         config: Names the columns.
-        path: The file.
+        source: The file, or a table that is read.
         task: What the model is for.
         labels: The model's; a row with another one is bad. Empty for a task without labels.
+        problem_type: The model's, which says how a label is written.
         name: Of the split.
 
     Raises:
         DataError: The file, a column or rows can't be used.
     """
-    table = _read_file(config, path)
+    table = source if isinstance(source, Table) else _read_file(config, source)
     if task == "text-classification":
-        multi = config.problem_type == "multi_label_classification"
+        multi = problem_type == "multi_label_classification"
         kind: LabelKind = "classes" if multi else "class"
         rows = read_rows(table, _columns(table, config, kind=kind), kind=kind)
         rows.refuse_unknown_labels(set(labels))

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from compress.options import StepModule, main, option
 from compress.settings import DataConfig
-from edgebert.errors import InputError, ModelError
+from edgebert.errors import DataError, InputError, ModelError
 from edgebert.files import write_json
-from edgebert.manifest import MANIFEST_NAME
+from edgebert.manifest import MANIFEST_NAME, Manifest
 
 if TYPE_CHECKING:
     from compress.data import Split
-    from compress.probe import Probe
+    from compress.probe import Probe, TaskHead
 
 logger = logging.getLogger(__name__)
 
@@ -42,7 +42,7 @@ class EvaluateConfig(DataConfig):
 
 
 def evaluate(config: EvaluateConfig) -> dict[str, dict[str, Any]]:
-    """Score a model on ``test_file``, else on ``dev_file``.
+    """Score a model on ``test_file``, else on ``dev_file``, else on these splits of ``dataset``.
 
     Args:
         config: The settings. A bundle brings its own task, labels and pooling.
@@ -53,7 +53,8 @@ def evaluate(config: EvaluateConfig) -> dict[str, dict[str, Any]]:
 
     Raises:
         ModelError: The model can't be found or has no head for the task.
-        DataError: The file can't be used, or has labels that the model hasn't.
+        DataError: The file can't be used, has labels that the model hasn't, or single texts where
+            a bundle takes pairs; or a data set has no test or dev split of its own.
     """
     from compress.device import set_threads
     from compress.teachers import resolve_teacher
@@ -86,8 +87,10 @@ def _evaluate_bundle(directory: Path, config: EvaluateConfig) -> dict[str, dict[
         pooling=manifest.pooling,  # type: ignore[arg-type]  # checked by the manifest
         normalize=manifest.normalize,
     )
+    split = _split(config, head)
+    _require_inputs_of(directory, manifest, split)
     probe = make_probe(
-        _split(config, manifest.task, manifest.labels),
+        split,
         head,
         Tokenizer(directory, special_ids=manifest.special_ids),
         max_length=manifest.max_length,
@@ -126,7 +129,7 @@ def _evaluate_checkpoint(path: Path, config: EvaluateConfig) -> dict[str, Any]:
         normalize=layout.normalize if layout else False,
     )
     probe = make_probe(
-        _split(config, config.task, loaded.labels),
+        _split(config, head),
         head,
         load_tokenizer(path, config.max_length),
         max_length=config.max_length,
@@ -135,17 +138,42 @@ def _evaluate_checkpoint(path: Path, config: EvaluateConfig) -> dict[str, Any]:
     return _scored(probe, torch_rows(loaded.model, probe).values)
 
 
-def _split(config: EvaluateConfig, task: str, labels: tuple[str, ...]) -> Split:
-    from compress.data import load_data, load_split
+def _split(config: EvaluateConfig, head: TaskHead) -> Split:
+    from compress.data import load_split
+    from compress.hub_dataset import read_hub_dataset
 
-    if config.dataset is not None:
-        data = load_data(config, task=task, seed=0)
-        return data.test if data.test is not None and data.test.labels is not None else data.dev
-    if config.test_file is not None:
-        return load_split(config, config.test_file, task=task, labels=labels)
-    if config.dev_file is not None:
-        return load_split(config, config.dev_file, task=task, labels=labels, name="dev")
-    raise InputError("Give --test-file or --dev-file.")
+    sources: dict[str, Any] = {"test": config.test_file, "dev": config.dev_file}
+    if config.dataset is not None and config.test_file is None and config.dev_file is None:
+        tables = read_hub_dataset(config.dataset)
+        names = {config.label_column} if config.label_column else {"label", "labels", "score"}
+        for name, table in tables.items():
+            scored = head.task == "fill-mask" or names & table.columns.keys()
+            sources[name] = table if scored else None
+    for name in ("test", "dev"):
+        if sources.get(name) is not None:
+            return load_split(
+                config,
+                sources[name],
+                task=head.task,
+                labels=head.labels,
+                problem_type=head.problem_type,
+                name=name,
+            )
+    raise DataError(
+        f"Data set {config.dataset!r} has no labelled test or dev split, only train, which the "
+        "model may have been trained on; give --test-file or --dev-file."
+    )
+
+
+def _require_inputs_of(directory: Path, manifest: Manifest, split: Split) -> None:
+    pairs = split.text_pairs is not None
+    if manifest.task != "text-classification" or pairs == manifest.pairs:
+        return
+    has, takes = ("pairs of texts", "single ones") if pairs else ("single texts", "pairs")
+    raise DataError(
+        f"{split.source} has {has}, but {directory} takes {takes}; say which columns with "
+        "--text-column and --text-pair-column."
+    )
 
 
 def _scored(probe: Probe, values: Any) -> dict[str, Any]:
@@ -158,9 +186,8 @@ def _scored(probe: Probe, values: Any) -> dict[str, Any]:
             f"{probe.split.source} has no scored pairs, so vectors can't be scored; give "
             "--text-column, --text-pair-column and --label-column."
         )
-    return {"rows": len(probe.split), "split": probe.split.name} | asdict(
-        score_rows(probe, values, values)
-    )
+    rows = len(probe.split if probe.answers is None else probe.answers)
+    return {"rows": rows, "split": probe.split.name} | asdict(score_rows(probe, values, values))
 
 
 def _step(config: EvaluateConfig) -> None:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import shutil
+from dataclasses import replace
 
 import pytest
 
 import compress
-from compress import DistillConfig, EvaluateConfig
+from compress import DistillConfig, EvaluateConfig, hub_dataset
+from compress.data_files import BadRows, Table
 from compress.loading import load_teacher
 from compress.report import load_report
 from edgebert.errors import DataError, InputError, ModelError
+from edgebert.manifest import Manifest
 from tests.compress.steps import distill_settings, flags, run_step, train_settings
 
 
@@ -144,3 +148,63 @@ def test_class_weights_that_cannot_count_are_said(lab, tmp_path, caplog):
 def test_a_setting_that_means_nothing_is_refused_by_its_name(settings, named):
     with pytest.raises(InputError, match=named):
         DistillConfig(teacher="base", **settings)
+
+
+@pytest.fixture
+def hub_tables(monkeypatch):
+    def give(**tables):
+        monkeypatch.setattr(hub_dataset, "read_hub_dataset", lambda _: tables)
+
+    return give
+
+
+def table(labels, name="made up"):
+    columns = {"sentence": [f"the {label} film" for label in labels], "label": list(labels)}
+    return Table(columns, list(range(1, len(labels) + 1)), BadRows(name, unit="row"))
+
+
+def test_a_dataset_without_test_or_dev_of_its_own_is_refused(bundle, hub_tables):
+    hub_tables(train=table(["good", "bad"] * 20))
+    with pytest.raises(DataError, match="no labelled test or dev split"):
+        compress.evaluate(EvaluateConfig(model=str(bundle), dataset="some/set", threads=1))
+
+
+def test_a_datasets_own_dev_split_is_scored_whole(bundle, hub_tables):
+    hub_tables(train=table(["good", "bad"]), dev=table(["good", "bad", "good"]))
+    found = compress.evaluate(EvaluateConfig(model=str(bundle), dataset="some/set", threads=1))
+    assert (found["onnx/fp32"]["rows"], found["onnx/fp32"]["split"]) == (3, "dev")
+
+
+@pytest.mark.parametrize(("takes", "has"), [(False, "pairs of texts"), (True, "single texts")])
+def test_pairs_for_a_bundle_of_single_texts_are_refused_and_the_reverse(
+    bundle, tmp_path, takes, has
+):
+    shutil.copytree(bundle, tmp_path / "b")
+    replace(Manifest.load(bundle), pairs=takes).save(tmp_path / "b")
+    head = "sentence" if takes else "sentence1\tsentence2"
+    text = "the film" if takes else "the film\tthe plot"
+    (tmp_path / "test.tsv").write_text(f"{head}\tlabel\n{text}\tgood\n")
+    config = EvaluateConfig(model=str(tmp_path / "b"), test_file=tmp_path / "test.tsv", threads=1)
+    with pytest.raises(DataError, match=f"has {has}"):
+        compress.evaluate(config)
+
+
+def test_a_bundle_says_how_its_labels_are_written(bundle, tmp_path):
+    shutil.copytree(bundle, tmp_path / "b")
+    kind = "multi_label_classification"
+    replace(Manifest.load(bundle), problem_type=kind).save(tmp_path / "b")
+    (tmp_path / "test.tsv").write_text("sentence\tlabel\nthe film\tgood|bad\n")
+    config = EvaluateConfig(model=str(tmp_path / "b"), test_file=tmp_path / "test.tsv", threads=1)
+    assert compress.evaluate(config)["onnx/fp32"]["metric"] == "micro_f1"
+
+
+def test_rows_of_fill_mask_are_the_texts_that_were_scored(lab, tmp_path):
+    (tmp_path / "test.txt").write_text("the good film\n" * 501)
+    config = EvaluateConfig(
+        model=str(lab.masked_lm),
+        task="fill-mask",
+        test_file=tmp_path / "test.txt",
+        max_length=16,
+        threads=1,
+    )
+    assert compress.evaluate(config)["torch/fp32"]["rows"] == 500
