@@ -96,6 +96,7 @@ def _load_classifier(
 
     config = AutoConfig.from_pretrained(path, local_files_only=True)
     own = {int(logit): str(name) for logit, name in config.id2label.items()}
+    kind = config.problem_type
     if labels:
         config.num_labels = len(labels)
     if problem_type is not None:
@@ -108,6 +109,11 @@ def _load_classifier(
     if missing:
         set_labels(model, labels)
         return model, True, tuple(labels)
+    if kind and problem_type and kind != problem_type:
+        raise ModelError(
+            f"The head of {path} was trained for {kind}, but the data is read as {problem_type}; "
+            f"give --problem-type {kind} and data of that kind, or a checkpoint without a head."
+        )
     if teacher_labels:
         own = named_labels(own, teacher_labels)
     if not labels:
@@ -193,6 +199,12 @@ def no_progress_bar() -> Iterator[None]:
             transformers_logging.enable_progress_bar()  # type: ignore[no-untyped-call]
 
 
+def has_tokenizer(path: Path) -> bool:
+    """Whether a checkpoint has a ``tokenizer.json``, or a vocabulary that one can be made of."""
+    patterns = ("tokenizer.json", "vocab.*", "*.model")
+    return any(file.is_file() for pattern in patterns for file in path.glob(pattern))
+
+
 def prepare_tokenizer(path: Path, *, work_dir: Path | None = None) -> Path:
     """Give a directory with the checkpoint's ``tokenizer.json``, made if it has none.
 
@@ -206,8 +218,7 @@ def prepare_tokenizer(path: Path, *, work_dir: Path | None = None) -> Path:
     if work_dir is None:
         work_dir = Path(tempfile.mkdtemp(prefix="edgebert-tokenizer-"))
         atexit.register(shutil.rmtree, work_dir, ignore_errors=True)
-    vocabularies = [*path.glob("vocab.*"), *path.glob("*.model")]
-    if not vocabularies:
+    if not has_tokenizer(path):
         raise ModelError(
             f"{path} has no tokenizer: neither tokenizer.json nor a vocabulary. Copy the "
             "tokenizer's files of the model it comes from."

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from compress import hub
 from compress.loading import LoadedModel as LoadedModel
+from compress.loading import has_tokenizer
 from compress.loading import load_teacher as load_teacher
 from compress.loading import load_tokenizer as load_tokenizer
 from compress.model_files import check_checkpoint
@@ -151,9 +152,11 @@ def _fetch(hub_id: str) -> Path:
     try:
         cached = hub.fetch(hub_id, patterns=_FILES, cached_only=True)
         check_checkpoint(cached)
-        return cached
-    except (OSError, ModelError):
-        logger.debug("%s is not whole in the local cache.", hub_id)
+        if has_tokenizer(cached):
+            return cached
+    except (OSError, ModelError) as error:
+        logger.debug("%s: %s", hub_id, error)
+    logger.debug("%s is not whole in the local cache.", hub_id)
     return hub.fetch(hub_id, patterns=_FILES)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import shutil
 
 import numpy as np
 import pytest
@@ -108,6 +109,33 @@ def test_a_cache_that_is_not_whole_is_completed_from_the_hub(monkeypatch, checkp
 
     monkeypatch.setattr(hub, "fetch", fetch)
     assert resolve_teacher("roberta").path == checkpoint
+
+
+def test_a_cache_without_tokenizer_is_completed_from_the_hub(monkeypatch, checkpoint, tmp_path):
+    half = tmp_path / "half"
+    shutil.copytree(checkpoint, half)
+    for name in ("tokenizer.json", "vocab.txt"):
+        (half / name).unlink()
+
+    def fetch(_hub_id, *, patterns, cached_only=False):
+        assert patterns
+        return half if cached_only else checkpoint
+
+    monkeypatch.setattr(hub, "fetch", fetch)
+    assert resolve_teacher("roberta").path == checkpoint
+
+
+def test_a_head_for_another_kind_of_labels_is_refused(checkpoint):
+    config = json.loads((checkpoint / "config.json").read_text())
+    config["problem_type"] = "multi_label_classification"
+    (checkpoint / "config.json").write_text(json.dumps(config))
+    with pytest.raises(ModelError, match="--problem-type multi_label_classification"):
+        load_teacher(
+            checkpoint,
+            task="text-classification",
+            labels=("bad", "good"),
+            problem_type="single_label_classification",
+        )
 
 
 def test_offline_mode_is_obeyed_and_quick(monkeypatch, tmp_path):
