@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,7 +14,7 @@ import numpy as np
 from compress.data import Split
 from compress.loading import special_token_ids
 from compress.probe import TaskHead
-from compress.saving import save_model
+from compress.saving import copy_tokenizer, save_model
 from compress.sentence_layout import SentenceLayout, write_layout
 from edgebert.files import write_json
 from edgebert.manifest import Artifact, FileRecord, Golden, Manifest
@@ -26,16 +25,6 @@ from runtimes.base import Backend
 
 logger = logging.getLogger(__name__)
 
-TOKENIZER_FILES = (
-    "tokenizer.json",
-    "special_tokens_map.json",
-    "vocab.txt",
-    "vocab.json",
-    "merges.txt",
-    "spiece.model",
-    "spm.model",
-    "sentencepiece.bpe.model",
-)
 COMMON_FILES = ("config.json", "tokenizer.json", "tokenizer_config.json")
 GOLDEN_TEXTS = 16
 # Accents that compose, quotes, scripts without spaces, right-to-left, an emoji of several code
@@ -91,9 +80,7 @@ def write_checkpoint(directory: Path, model: Any, tokenizer_dir: Path, spec: Bun
 
 
 def _write_tokenizer(directory: Path, tokenizer_dir: Path, *, max_length: int) -> None:
-    for name in TOKENIZER_FILES:
-        if (tokenizer_dir / name).is_file():
-            shutil.copyfile(tokenizer_dir / name, directory / name)
+    copy_tokenizer(tokenizer_dir, directory)
     # Padding and truncation belong to the call: with MiniLM's own, every text becomes 128 tokens.
     path = directory / "tokenizer.json"
     tokenizer = json.loads(path.read_text(encoding="utf-8"))

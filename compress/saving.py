@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,26 @@ from safetensors import SafetensorError
 
 from compress.loading import no_progress_bar
 from edgebert.errors import EdgeBertError
+
+TOKENIZER_FILES = (
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "vocab.txt",
+    "vocab.json",
+    "merges.txt",
+    "spiece.model",
+    "spm.model",
+    "sentencepiece.bpe.model",
+)
+
+
+def copy_tokenizer(source: Path, target: Path) -> None:
+    """Copy those of a tokenizer's files that a checkpoint has from one directory to another."""
+    for name in TOKENIZER_FILES:
+        if (source / name).is_file():
+            shutil.copyfile(source / name, target / name)
 
 
 def save_model(model: Any, directory: Path) -> None:

@@ -36,12 +36,16 @@ class SentenceLayout:
     prompts: dict[str, str] = field(default_factory=dict)
 
 
-def read_layout(directory: Path) -> SentenceLayout | None:
+def read_layout(directory: Path, pooling: Pooling | None = None) -> SentenceLayout | None:
     """Read how a checkpoint's vectors are made; None where it has no ``modules.json``.
+
+    Args:
+        directory: Of the checkpoint.
+        pooling: What the user chose, which wins; the checkpoint's own isn't read then.
 
     Raises:
         ModelError: It has a module that a bundle can't hold, such as a Dense layer, or a pooling
-            that we don't know.
+            that we don't know and none was chosen.
     """
     if not (directory / MODULES_NAME).is_file():
         return None
@@ -56,7 +60,7 @@ def read_layout(directory: Path) -> SentenceLayout | None:
     settings = _read(directory / "config_sentence_transformers.json", default={})
     prompts = settings.get("prompts") or {}
     return SentenceLayout(
-        pooling=_pooling(directory / modules[1]["path"] / "config.json"),
+        pooling=pooling or _pooling(directory / modules[1]["path"] / "config.json"),
         normalize=kinds[-1] == "Normalize",
         max_length=limits.get("max_seq_length"),
         prompts={r: str(prompts[r]) for r in ("query", "document") if prompts.get(r)},

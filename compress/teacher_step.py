@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,7 +23,7 @@ from compress.loading import (
 from compress.metrics import majority_share
 from compress.probe import TaskHead
 from compress.report_records import PhaseRecord
-from compress.saving import save_model
+from compress.saving import copy_tokenizer, save_model
 from compress.sentence_layout import read_layout
 from edgebert.errors import ModelError
 from edgebert.files import whole_directory
@@ -37,14 +36,6 @@ if TYPE_CHECKING:
     from edgebert.tokenizer import Tokenizer
 
 logger = logging.getLogger(__name__)
-
-_TOKENIZER_FILES = (
-    "tokenizer.json",
-    "tokenizer_config.json",
-    "special_tokens_map.json",
-    "vocab.txt",
-    "added_tokens.json",
-)
 
 
 @dataclass(frozen=True)
@@ -181,7 +172,7 @@ def ready_encoder(
     special_ids = special_token_ids(loaded.tokenizer_dir, path)
     layout = None
     if config.task == "feature-extraction":
-        layout = read_layout(path)
+        layout = read_layout(path, config.pooling)
         pooling = config.pooling or (layout.pooling if layout else None)
         if pooling is None:
             raise ModelError(
@@ -246,6 +237,4 @@ def save_checkpoint(model: PreTrainedModel, tokenizer_dir: Path, directory: Path
     """Write a Hugging Face checkpoint with its tokenizer, whole."""
     with whole_directory(directory) as building:
         save_model(model, building)
-        for name in _TOKENIZER_FILES:
-            if (tokenizer_dir / name).is_file():
-                shutil.copyfile(tokenizer_dir / name, building / name)
+        copy_tokenizer(tokenizer_dir, building)

@@ -50,3 +50,6 @@ def test_a_pooling_of_two_kinds_is_refused(tmp_path):
     (tmp_path / "1_Pooling" / "config.json").write_text(json.dumps(settings))
     with pytest.raises(ModelError, match="--pooling"):
         read_layout(tmp_path)
+    layout = read_layout(tmp_path, "cls")  # as the message says
+    assert layout is not None
+    assert layout.pooling == "cls"
