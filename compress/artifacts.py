@@ -199,21 +199,21 @@ def artifact_row(
         texts_per_s=one.dev.texts_per_s,
         gate=one.gate,
         interval=score.interval,
-        dev_score=dev_score.value,
+        dev_score=dev_score.value if dev_score.metric == score.metric else None,
         per_class=score.per_class,
         engine=one.backend.engine,
     )
 
 
 def refused_row(outcome: Int8Outcome) -> ArtifactRow:
-    """Tell of an INT8 file that its gate kept out: it has no size, score or speed."""
+    """Tell of an INT8 file that its gate kept out: what is known of it is what the gate saw."""
     return ArtifactRow(
         backend=BACKEND,
         precision="int8",
         path=INT8_PATH,
-        size_bytes=0,
+        size_bytes=None,
         score=None,
-        parity=Parity(outcome.gate.numbers.get("max_abs", 0.0), 0.0),
+        parity=None,
         latency_ms={},
         texts_per_s=None,
         gate=outcome.gate,

@@ -45,4 +45,5 @@ def phase_record(
         scores=tuple((int(row["step"]), float(row[metric])) for row in evals if metric in row),
         best_step=best_step,
         note=note,
+        metric=metric,
     )

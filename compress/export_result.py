@@ -9,7 +9,6 @@ from compress.probe import Rows
 from compress.report_records import ArtifactRow, Latency
 from compress.scores import Score
 from compress.timing import QUIET_SHARE
-from edgebert.errors import GateError
 from edgebert.manifest import Manifest
 
 
@@ -42,7 +41,8 @@ class ExportResult:
         split: ``test`` if given, else ``dev``: what ``rows`` and ``reference.score`` are of.
         reference: The same model in torch.
         torch_latency_ms: Of the teacher in torch FP32 at equal threads, in turn with the artifacts.
-        torch_texts_per_s: Of the teacher in torch FP32, batched as the artifacts are.
+        torch_texts_per_s: Of the teacher in torch FP32; None where it has another vocabulary. See
+            `compress.report_records.TeacherRecord` for the batches.
         threads: Of torch and of the engines.
         core_share: Part of a core that each thread got around the timing; 1 on a quiet machine.
         seconds: Wall time by step.
@@ -77,16 +77,3 @@ class ExportResult:
             f"{self.core_share:.0%} of a core), so times and speed-ups can't be trusted; "
             "measure again on a quiet one",
         )
-
-    def raise_if_refused(self) -> None:
-        """Tell a command that a gate kept something out of the bundle.
-
-        Raises:
-            GateError: It did; the message has what and why, and that the rest was written.
-        """
-        if self.refused:
-            reasons = " ".join(
-                f"{row.backend}/{row.precision}: {' '.join(row.gate.reasons)}"
-                for row in self.refused
-            )
-            raise GateError(f"{self.output_dir} was written without what a gate refused. {reasons}")

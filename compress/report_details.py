@@ -65,7 +65,7 @@ def _phase(phase: PhaseRecord, metric: str) -> Markup:
     if phase.scores:
         panels.append(
             score_curve(
-                f"{show.metric_name(metric)} on dev",
+                f"{show.metric_name(phase.metric or metric)} on dev",
                 phase.scores,
                 best_step=phase.best_step,
                 last_step=phase.steps[-1],

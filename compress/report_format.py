@@ -12,8 +12,10 @@ _NAMES = {"mcc": "MCC", "macro_f1": "Macro F1", "micro_f1": "Micro F1"}
 _LIMITS = {"max_abs": "Largest difference", "relative_loss": "Relative loss of the score"}
 
 
-def megabytes(size_bytes: int) -> str:
+def megabytes(size_bytes: int | None) -> str:
     """Write a size in units of 10**6 bytes, like ``17.4 MB``."""
+    if size_bytes is None:
+        return MISSING
     return f"{size_bytes / 1e6:,.1f} MB" if size_bytes >= 1e5 else f"{size_bytes / 1e3:,.1f} kB"
 
 

@@ -59,7 +59,7 @@ def fastest(report: Report) -> ArtifactRow | None:
 
     def cost(row: ArtifactRow) -> tuple[float, int]:
         timed = row.latency_ms.get(SPEED_KEY)
-        return (timed.p50 if timed else float("inf"), row.size_bytes)
+        return (timed.p50 if timed else float("inf"), row.size_bytes or 0)
 
     return min(report.rows, key=cost, default=None)
 
@@ -73,7 +73,7 @@ def _top(report: Report) -> Markup:
 def _hero(report: Report, row: ArtifactRow | None) -> Markup:
     verdict = badge(_verdict(report), good=report.passed)
     words = el("div", verdict, el("h1", report.title), el("p", *_summary(report, row)))
-    if row is None or row.size_bytes * 1.25 > report.teacher.size_bytes:
+    if row is None or not row.size_bytes or row.size_bytes * 1.25 > report.teacher.size_bytes:
         return el("div", words, cls="hero plain")
     sizes = [
         Mark(
@@ -116,7 +116,7 @@ def _tiles(report: Report, row: ArtifactRow) -> Markup:
         name = f"{show.metric_name(report.metric)} kept"
         ours = f"{show.score(row.score)} on {report.split}"
         tiles.append(_tile(name, f"{100 * kept:.1f}", "%", ours, _than(show.score(teacher.score))))
-    smaller = teacher.size_bytes / max(row.size_bytes, 1)
+    smaller = teacher.size_bytes / row.size_bytes if row.size_bytes else 0.0
     if smaller >= 1.05:  # less isn't why anyone would take it
         ours, theirs = show.megabytes(row.size_bytes), _than(show.megabytes(teacher.size_bytes))
         tiles.append(_tile("Smaller", show.ratio(smaller), show.TIMES, ours, theirs))

@@ -79,10 +79,11 @@ class TeacherRecord:
         score: On the report's split; None when the task has no metric on it.
         note: Why ``used`` is not ``requested``, or "".
         interval: 95 % interval of ``score``.
-        dev_score: The same metric on dev.
+        dev_score: The same metric on dev; None where dev is measured by another.
         engine: Like ``torch 2.13.0``.
         latency_ms: By batch and length, like ``b1_s32``.
-        texts_per_s: Throughput under the same batching as the artifacts.
+        texts_per_s: Throughput in torch on up to 256 texts of dev, by length in batches of up to
+            8,192 padded tokens.
         per_class: For ``text-classification``.
         architecture: ``num_hidden_layers``, ``hidden_size``, …
     """
@@ -135,14 +136,15 @@ class ArtifactRow:
         backend: ``onnx``, …
         precision: ``fp32`` or ``int8``.
         path: The file that the engine opens, relative to the bundle.
-        size_bytes: Of all its files.
+        size_bytes: Of all its files; None for one that is refused, which has none.
         score: On the report's split; None when the task has no metric on it.
-        parity: Against the FP32 PyTorch reference.
+        parity: Against the FP32 PyTorch reference; None where it wasn't measured.
         latency_ms: By batch and length, like ``b1_s32``.
-        texts_per_s: Throughput.
+        texts_per_s: Throughput on dev, in batches of up to 4,096 padded tokens, or one text a call
+            where batch-mates matter.
         gate: Its own gate.
         interval: 95 % interval of ``score``.
-        dev_score: The same metric on dev.
+        dev_score: The same metric on dev; None where dev is measured by another.
         per_class: For ``text-classification``.
         engine: Like ``onnxruntime 1.32.0``.
     """
@@ -150,9 +152,9 @@ class ArtifactRow:
     backend: str
     precision: str
     path: str
-    size_bytes: int
+    size_bytes: int | None
     score: float | None
-    parity: Parity
+    parity: Parity | None
     latency_ms: dict[str, Latency]
     texts_per_s: float | None
     gate: GateRecord
@@ -173,6 +175,7 @@ class PhaseRecord:
         scores: Pairs of step and dev metric; empty when the head isn't trained yet.
         best_step: Whose weights were kept.
         note: One sentence, such as why there is no score.
+        metric: Name of ``scores``; "" in reports from before it was noted.
     """
 
     name: str
@@ -181,3 +184,4 @@ class PhaseRecord:
     scores: tuple[tuple[int, float], ...] = ()
     best_step: int | None = None
     note: str = ""
+    metric: str = ""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from compress import report_format as show
 from compress.markup import Markup, el
 from compress.report_plots import Mark, bars, dots
-from compress.report_records import ArtifactRow, Latency
+from compress.report_records import ArtifactRow, Latency, Parity
 
 if TYPE_CHECKING:
     from compress.report import Report
@@ -47,6 +47,7 @@ def comparison(report: Report) -> Markup:
     sizes += [
         Mark(name_of(r), r.precision, r.size_bytes, show.megabytes(r.size_bytes))
         for r in report.rows
+        if r.size_bytes is not None
     ]
     cards = [
         _card("Size on disk", "All files of an artifact; the teacher's FP32 weights", bars(sizes))
@@ -122,9 +123,7 @@ def _artifact_line(report: Report, row: ArtifactRow, heads: list[str], keys: lis
         *map(_time, spans),
         _cell(show.count(row.texts_per_s)),
         _cell(show.ratio(speedup) + show.TIMES if speedup else show.MISSING),
-        _cell(
-            show.small(row.parity.max_abs), f"cosine ≥ {show.rounded_down(row.parity.cosine_min)}"
-        ),
+        _difference(row.parity),
     ]
     return _line(
         heads,
@@ -146,6 +145,12 @@ def _model(name: str, kind: str, detail: str, *, refused: bool = False) -> Marku
 def _cell(text: str, detail: str = show.MISSING) -> Markup:
     small = el("small", detail) if detail != show.MISSING else NOTHING
     return el("span", text, small)
+
+
+def _difference(parity: Parity | None) -> Markup:
+    if parity is None:
+        return _cell(show.MISSING)
+    return _cell(show.small(parity.max_abs), f"cosine ≥ {show.rounded_down(parity.cosine_min)}")
 
 
 def _time(latency: Latency | None) -> Markup:

@@ -45,6 +45,7 @@ def test_scores_are_those_of_the_metric():
     evals = [{"step": 5, "accuracy": 0.5, "macro_f1": 0.4}, {"step": 9, "accuracy": 0.6}]
     record = phase_record("prediction", [], evals, metric="accuracy", best_step=9)
     assert record.scores == ((5, 0.5), (9, 0.6))
+    assert record.metric == "accuracy"
 
 
 def test_an_empty_history_gives_empty_curves():

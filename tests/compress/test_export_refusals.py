@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from compress import artifacts, export_bundle
 from compress.export import ExportConfig, export
 from compress.report import load_report
 from compress.report_records import GateRecord
+from compress.table import format_table
 from edgebert.errors import GateError, InputError, ModelError
 from edgebert.manifest import Manifest
 from tests.compress.exports import embedder_config
@@ -68,8 +70,11 @@ def test_int8_that_is_refused_is_left_out_and_told(tmp_path, monkeypatch):
     assert not (folder / "onnx" / "model_quantized.onnx").exists()
     assert [item.precision for item in Manifest.load(folder).artifacts] == ["fp32"]
     assert "Too lossy." in load_report(folder).refused[0].gate.reasons
-    with pytest.raises(GateError, match="Too lossy"):
-        result.raise_if_refused()
+    assert "Too lossy." in result.refused[0].gate.reasons
+    data = json.loads((folder / "report.json").read_text())["refused"][0]
+    assert (data["size_bytes"], data["parity"], data["score"]) == (None, None, None)
+    line = next(x for x in format_table(load_report(folder)).splitlines() if "onnx int8" in x)
+    assert line.split()[2:5] == ["-", "-", "-"]
 
 
 def test_a_crash_while_writing_leaves_the_old_bundle(tmp_path, monkeypatch):

@@ -76,6 +76,14 @@ def test_a_report_reads_back_as_it_was(tmp_path):
     assert load_report(tmp_path) == report
 
 
+def test_a_report_from_before_phases_named_their_metric_is_read(tmp_path):
+    data = written(tmp_path, sample_report())
+    for phase in data["phases"]:
+        phase.pop("metric")
+    (tmp_path / "report.json").write_text(json.dumps(data), encoding="utf-8")
+    assert [phase.metric for phase in load_report(tmp_path).phases] == ["", ""]
+
+
 @pytest.mark.parametrize("bad", [float("nan"), float("inf")])
 def test_a_number_that_is_none_is_named_and_nothing_is_written(tmp_path, bad):
     report = sample_report(rows=(fp32_row(), replace(int8_row(), score=bad)))

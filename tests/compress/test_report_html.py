@@ -152,6 +152,21 @@ def test_the_smallest_cosine_is_not_rounded_up():
     assert "cosine ≥ 0.9999" in page
 
 
+def test_what_was_not_measured_of_a_refused_artifact_is_a_dash():
+    bare = replace(refused_row(), size_bytes=None, parity=None, score=None)
+    page = render_html(sample_report(rows=(), refused=(bare,)))
+    assert '<td data-label="Size"><span>-</span></td>' in page
+    assert '<td data-label="Difference"><span>-</span></td>' in page
+
+
+def test_the_dev_curve_is_named_after_its_own_metric_or_the_reports_in_old_ones():
+    report = sample_report()
+    old = replace(report, phases=tuple(replace(phase, metric="") for phase in report.phases))
+    other = replace(report.phases[1], metric="macro_f1")
+    assert "Accuracy on dev" in render_html(old)
+    assert "Macro F1 on dev" in render_html(replace(report, phases=(other,)))
+
+
 def test_a_refusal_is_told_with_its_reason():
     page = render_html(sample_report(refused=(refused_row(),)))
     assert "Refused by its gate: OpenVINO INT8" in page
