@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from compress.options import StepModule, command_line, config_to_dict, main, option, save_run
 from compress.settings import DataConfig, check_backends, require_at_least
@@ -82,7 +82,8 @@ def export_with_report(config: ExportConfig) -> tuple[ExportResult, Report]:
 
     set_threads(config.threads)
     from compress.export_bundle import export_bundle
-    from compress.export_report import lineage_entry, write_papers
+    from compress.export_inputs import load_inputs
+    from compress.export_report import earlier_steps, lineage_entry, write_papers
     from compress.quantize_onnx import get_recipe
     from compress.sentence_layout import read_layout
     from compress.teachers import resolve_teacher
@@ -90,10 +91,12 @@ def export_with_report(config: ExportConfig) -> tuple[ExportResult, Report]:
     get_recipe(config.recipe)
     check_output(config.output_dir, overwrite=config.overwrite_output_dir)
     found = resolve_teacher(config.model, no_fallback=True)
-    layout = read_layout(found.path) if config.task == "feature-extraction" else None
+    layout = (
+        read_layout(found.path, config.pooling) if config.task == "feature-extraction" else None
+    )
     pooling, normalize = _vectors(config, layout, found.path)
     max_length = _max_length(config, layout, found.path)
-    data, loaded = _load(config, found.path)
+    data, loaded = load_inputs(config, found.path)
     entry = lineage_entry("export", config_to_dict(config), data, model=found.used)
     reports: list[Report] = []
 
@@ -114,7 +117,7 @@ def export_with_report(config: ExportConfig) -> tuple[ExportResult, Report]:
         pooling=pooling,
         normalize=normalize,
         prompts=layout.prompts if layout else {},
-        lineage=[*_earlier_steps(found.path), entry],
+        lineage=[*earlier_steps(found.path), entry],
         recipe=config.recipe,
         write_report=write,
     )
@@ -166,48 +169,10 @@ def _max_length(config: ExportConfig, layout: SentenceLayout | None, path: Path)
     return min(limits)
 
 
-def _load(config: ExportConfig, path: Path) -> tuple[TaskData, LoadedModel]:
-    """Load the data and the model, its logits in the order of the data's labels."""
-    from compress.data import load_data
-    from compress.loading import load_teacher
-    from compress.model_files import read_config
-
-    names = tuple(config.teacher_labels.split(",")) if config.teacher_labels else ()
-    data = load_data(config, task=config.task, seed=config.seed)
-    given = config.train_file is not None or config.dataset is not None
-    if config.task == "text-classification" and not given:
-        own = names or tuple((read_config(path).get("id2label") or {}).values())
-        if sorted(map(str.casefold, own)) != sorted(map(str.casefold, data.labels)):
-            logger.warning(
-                "No data given: INT8 is held against the model's own FP32 predictions on the "
-                "embedded texts. Give --train-file and --dev-file of its task for a real score."
-            )
-            data = load_data(config, task="feature-extraction", seed=config.seed)
-    loaded = load_teacher(
-        path,
-        task=config.task,
-        labels=data.labels,
-        problem_type=data.problem_type,
-        teacher_labels=names,
-    )
-    if not loaded.has_head:
-        raise ModelError(
-            f"{path} has no head for {config.task}; train one first: "
-            f"python -m compress.train --model {config.model} …"
-        )
-    if names and not data.labels:
-        loaded = replace(loaded, labels=names)
-    return data, loaded
-
-
 def _problem_type(config: ExportConfig, loaded: LoadedModel) -> str | None:
     if config.task != "text-classification":
         return None
     return loaded.model.config.problem_type or config.problem_type
-
-
-def _earlier_steps(path: Path) -> tuple[dict[str, Any], ...]:
-    return Manifest.load(path).lineage if (path / MANIFEST_NAME).is_file() else ()
 
 
 def _report(
@@ -221,7 +186,8 @@ def _report(
     from compress.export_report import architecture, count_params, make_report
     from compress.report_records import StudentRecord, TeacherRecord
 
-    score, params = result.reference.score, count_params(loaded.model)
+    score, dev = result.reference.score, result.reference.dev_score
+    params = count_params(loaded.model)
     shape = architecture(loaded.model.config)
     teacher = TeacherRecord(
         requested=found.requested,
@@ -230,7 +196,7 @@ def _report(
         score=score.value,
         note=found.note,
         interval=score.interval,
-        dev_score=result.reference.dev_score.value,
+        dev_score=dev.value if dev.metric == score.metric else None,
         per_class=score.per_class,
         architecture=shape,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import importlib.metadata
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,12 +12,15 @@ from typing import Any
 
 from compress.data import TaskData
 from compress.export_result import ExportResult
+from compress.options import RUN_NAME
 from compress.report import Report, write_report
 from compress.report_format import megabytes
 from compress.report_records import PhaseRecord, SplitRecord, StudentRecord, TeacherRecord
 from edgebert import __version__
 from edgebert.cpu import machine
+from edgebert.errors import ModelError
 from edgebert.files import write_text
+from edgebert.manifest import MANIFEST_NAME, Manifest
 
 PACKAGES = ("torch", "transformers", "tokenizers", "onnx", "onnxruntime", "numpy")
 _SHAPE = ("num_hidden_layers", "hidden_size", "num_attention_heads", "intermediate_size")
@@ -70,6 +74,28 @@ def lineage_entry(
         "data": {name: record.sha256 for name, record in split_records(data).items()},
         "versions": versions(),
     }
+
+
+def earlier_steps(path: Path) -> tuple[dict[str, Any], ...]:
+    """Give the lineage that a model brings along.
+
+    Args:
+        path: A bundle, whose manifest has it; a checkpoint of ``compress.train``, whose
+            ``run.json`` is one entry; or any other checkpoint, which has none.
+
+    Raises:
+        ModelError: ``run.json`` can't be read.
+    """
+    if (path / MANIFEST_NAME).is_file():
+        return Manifest.load(path).lineage
+    if not (path / RUN_NAME).is_file():
+        return ()
+    try:
+        config = dict(json.loads((path / RUN_NAME).read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError) as error:
+        raise ModelError(f"{path / RUN_NAME} can't be read ({error}); remove it.") from error
+    step = str(config.pop("step", "train")).removesuffix("Config").lower()
+    return ({"step": step, "config": config, "seed": config.get("seed")},)
 
 
 def make_report(

@@ -11,6 +11,7 @@ from compress.export_bundle import ExportResult, export_bundle
 from compress.export_report import (
     architecture,
     count_params,
+    earlier_steps,
     lineage_entry,
     make_report,
     write_papers,
@@ -72,7 +73,7 @@ def ship(
             params=count_params(teacher.model),
             score=final.value if comparable else None,
             interval=final.interval if comparable else None,
-            dev_score=dev.value if comparable else None,
+            dev_score=dev.value if comparable and dev.metric == final.metric else None,
             per_class=final.per_class,
             architecture=architecture(teacher.model.config),
         )
@@ -112,13 +113,14 @@ def ship(
         normalize=head.normalize,
         prompts=teacher.prompts,
         lineage=[
+            *earlier_steps(found.path),
             lineage_entry(
                 "distill",
                 config_to_dict(config),
                 data,
                 teacher={"requested": found.requested, "used": found.used, "note": found.note},
                 weights_sha256=weights_sha256(model),
-            )
+            ),
         ],
         teacher_model=teacher.model,
         recipe=config.recipe,
