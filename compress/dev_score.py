@@ -41,7 +41,7 @@ class DevScore:
         self._reference: FloatArray | None = None
         task, split = probe.head.task, probe.split
         if task == "text-classification":
-            own = main_metric(task, probe.head.problem_type)
+            own = main_metric(probe.head.problem_type)
             known = [own, "macro_f1", "accuracy"]
             known += ["mcc"] if own == "accuracy" else []
         elif task == "feature-extraction" and split.labels is None:

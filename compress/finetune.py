@@ -145,7 +145,8 @@ def fine_tune(
             weighted scalar.
 
     Raises:
-        ModelError: Trained, it is no better on dev than always saying the most frequent class.
+        InputError: There are no labels, or ``class_weights`` don't fit them.
+        ModelError: The model gives no logits.
     """
     score = DevScore(encoded.dev, metric=config.metric_for_best_model)
     weights = class_weight_tensor(config, data)

@@ -250,12 +250,6 @@ def vector_cosine_loss(student: Tensor, teacher: Tensor) -> Tensor:
     return (1.0 - F.cosine_similarity(student.float(), teacher.float(), dim=-1)).mean()
 
 
-def vector_mse_loss(student: Tensor, teacher: Tensor) -> Tensor:
-    """Mean squared difference of pooled vectors, both ``[B, H]`` (Reimers and Gurevych, 2020)."""
-    require_same_shape(student, teacher)
-    return (student.float() - teacher.float()).square().mean(dim=-1).mean()
-
-
 def similarity_matrix_loss(student: Tensor, teacher: Tensor) -> Tensor:
     """Mean squared difference of the cosines between the texts of a batch.
 

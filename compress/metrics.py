@@ -32,16 +32,12 @@ METRICS: dict[str, bool] = {
     "mcc": True,
     "pearson": True,
     "spearman": True,
-    "cosine": True,
-    "loss": False,
 }
 
 
-def main_metric(task: str, problem_type: str | None) -> str:
-    """Name the metric that stands for a task in reports and gates."""
-    if task == "text-classification":
-        return "micro_f1" if problem_type == MULTI_LABEL else "accuracy"
-    return "spearman" if task == "feature-extraction" else "loss"
+def main_metric(problem_type: str | None) -> str:
+    """Name the metric that stands for a classifier in reports and gates."""
+    return "micro_f1" if problem_type == MULTI_LABEL else "accuracy"
 
 
 def accuracy(predicted: Ints, expected: Ints) -> float:

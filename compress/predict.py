@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from compress.capture import Pooling, model_inputs, pool
+from compress.capture import model_inputs
 from compress.encoding import EncodedTexts, collate
 from edgebert.batching import plan_batches
 from edgebert.types import FloatArray
@@ -59,13 +59,3 @@ def predict(
             for row, vector in zip(rows, vectors.float().cpu().numpy(), strict=True):
                 rows_out[row] = vector
     return np.asarray(rows_out, dtype=np.float32)
-
-
-def pooled(how: Pooling) -> Callable[[Any, dict[str, Tensor]], Tensor]:
-    """Make the head that pools the last hidden state and gives it unit length."""
-
-    def head(output: Any, batch: dict[str, Tensor]) -> Tensor:
-        vectors = pool(output.last_hidden_state, batch["attention_mask"], how)
-        return nn.functional.normalize(vectors.float(), dim=-1)
-
-    return head

@@ -61,7 +61,7 @@ def score_rows(probe: Probe, values: FloatArray, reference: FloatArray) -> Score
     if split.labels is None:
         same = predictions(probe, values) == predictions(probe, reference)
         return _shares("agreement", same.reshape(len(values), -1).all(axis=1))
-    metric = main_metric(head.task, head.problem_type)
+    metric = main_metric(head.problem_type)
     found = evaluate_logits(values, split, head.labels, head.problem_type)
     classes = tuple(
         ClassRecord(label, one["recall"], one["precision"], one["support"])
