@@ -8,7 +8,7 @@ import json
 import logging
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -119,16 +119,13 @@ class TeacherCache:
             if not live:
                 logger.info("%s: %s, so the teacher runs in every step", label, self._why(size))
             return
-        key = self._full_key(encoded, layouts, batch_size)
-        done = self._rows_done(key)
+        done = self._rows_done(key := self._full_key(encoded, layouts, batch_size))
         self._require_room(size)
         with Progress(len(encoded), label=label, unit="rows", done=done) as progress:
             self._fill(encoded, layouts, key, done, progress, pad_id, batch_size)
         for one in layouts:
-            shape = (self._vectors(one), one.width)
-            self._arrays[one.name] = np.memmap(
-                self._path(one.name), one.dtype, mode="r", shape=shape
-            )
+            path, shape = self._path(one.name), (self._vectors(one), one.width)
+            self._arrays[one.name] = np.memmap(path, one.dtype, mode="r", shape=shape)
 
     def features(self, rows: RowArray, batch: Mapping[str, Tensor]) -> Features:
         """Give the teacher's outputs for some rows, padded with zeros like the batch.
@@ -182,7 +179,8 @@ class TeacherCache:
                 chunk = np.arange(start, min(start + _CHUNK_ROWS, len(encoded)))
                 by_length = chunk[np.argsort(lengths[chunk], kind="stable")]
                 buffers = {one.name: self._buffer(one, chunk) for one in layouts}
-                for rows in _parts(by_length, batch_size):
+                for at in range(0, chunk.size, batch_size):
+                    rows = by_length[at : at + batch_size]
                     outputs = _tensors(self._run(encoded, rows, pad_id))
                     for one in layouts:
                         self._put(buffers[one.name], one, rows, start, outputs[one.name])
@@ -194,8 +192,7 @@ class TeacherCache:
 
     def _run(self, encoded: EncodedTexts, rows: RowArray, pad_id: int) -> Features:
         device = next(self._teacher.parameters()).device
-        batch = collate(encoded, rows, pad_id=pad_id, device=device)
-        return self._forward(batch)
+        return self._forward(collate(encoded, rows, pad_id=pad_id, device=device))
 
     def _forward(self, batch: Mapping[str, Tensor]) -> Features:
         device = batch["input_ids"].device
@@ -295,10 +292,6 @@ def _layout(name: str, value: Tensor) -> _Layout:
     tokens = value.ndim == 3
     half = tokens and float(value.abs().max()) < _HALF_LIMIT
     return _Layout(name, value.shape[-1], tokens, "float16" if half else "float32")
-
-
-def _parts(rows: RowArray, size: int) -> Iterator[RowArray]:
-    return (rows[at : at + size] for at in range(0, rows.size, size))
 
 
 def _gb(size: int) -> str:
