@@ -11,6 +11,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
 BUILD = ROOT / "build" / "benchmarks"
@@ -49,6 +51,37 @@ def evaluate(*flags: str) -> dict[str, Any]:
     done = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE)
     found: dict[str, Any] = json.loads(done.stdout)
     return found
+
+
+def latencies(teacher: Path, bundle: Path) -> dict[str, dict[str, dict[str, float]]]:
+    """Time a teacher in torch FP32 and a bundle's artifacts by turns, with equal threads.
+
+    Returns:
+        ``{"torch": {"b1_s32": {"p50": …, "p95": …}, …}, "onnx/int8": …}``.
+    """
+    from compress.device import set_threads
+    from compress.loading import load_teacher
+    from compress.timing import compare_latency
+    from edgebert.manifest import Manifest
+    from runtimes import SessionOptions, load_backend
+
+    threads = set_threads(None)
+    manifest = Manifest.load(bundle)
+    model = load_teacher(teacher, task=manifest.task).model
+    backends = {
+        f"{one.backend}/{one.precision}": load_backend(
+            one.backend, bundle / one.files[0].path, SessionOptions(threads=threads)
+        )
+        for one in manifest.artifacts
+    }
+    tokens = np.concatenate([np.array(ids) for ids in manifest.golden.input_ids])
+    found = compare_latency(
+        model, backends, tokens=tokens, max_length=manifest.max_length, repeats=100
+    )
+    return {
+        name: {shape: {"p50": one.p50, "p95": one.p95} for shape, one in shapes.items()}
+        for name, shapes in found.items()
+    }
 
 
 def report_of(bundle: Path) -> dict[str, Any]:

@@ -8,7 +8,7 @@ python benchmarks/sst2.py
 
 import json
 
-from common import BUILD, evaluate, save, shared, step, summary
+from common import BUILD, evaluate, latencies, save, shared, step, summary
 
 DATA = shared("sst2")
 TEACHER, BUNDLE = BUILD / "sst2-teacher", BUILD / "sst2"
@@ -41,6 +41,12 @@ for row in result["rows"]:
         found["interval"],
     )
     row["retention"] = found["value"] / teacher["value"]
+latency = latencies(TEACHER, BUNDLE)
+result["teacher"]["latency_ms"] = latency["torch"]
+for row in result["rows"]:
+    row["latency_ms"] = latency[f"{row['backend']}/{row['precision']}"]
+    first = latency["torch"]["b1_s32"]["p50"]
+    row["speedup_vs_teacher"] = first / row["latency_ms"]["b1_s32"]["p50"]
 result["seconds"]["teacher"] = runs[0]["seconds_total"]
 save(
     "sst2",

@@ -32,6 +32,7 @@ TEXTS.write_text("\n".join(plain_texts()) + "\n", encoding="utf-8")
 run = step(
     "distill",
     *("--teacher", "minilm", "--task", "feature-extraction", "--student", "minilm-3l-384d"),
+    *("--num-train-epochs", "2"),
     *("--train-file", str(TEXTS)),
     *("--dev-file", str(STSB / "sts-dev.tsv"), "--test-file", str(STSB / "sts-test.tsv")),
     *("--text-column", "5", "--text-pair-column", "6", "--label-column", "4"),

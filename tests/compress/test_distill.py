@@ -117,7 +117,7 @@ REFERENCE_LOSSES = {
 
 
 def test_a_seeded_run_has_the_loss_curve_that_is_shipped(lab, tmp_path):
-    settings = {"layer_map": "uniform", "hidden_weight": 1.0, "max_steps": 5}
+    settings = {"layer_map": "uniform", "hidden_weight": 1.0, "dropout": 0.1, "max_steps": 5}
     report = compress.distill(distill_settings(lab, tmp_path / "b", **settings))
     found = report.phases[0].terms
     for name, losses in REFERENCE_LOSSES.items():
