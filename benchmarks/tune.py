@@ -19,6 +19,8 @@ BASE = {
     "--temperature": "2",
     "--hard-weight": "0",
     "--init": "layers",
+    "--dropout": "0.1",
+    "--num-train-epochs": "2",
 }
 VARIANTS = {
     "base": {},
@@ -27,6 +29,8 @@ VARIANTS = {
     "hidden-weight 0": {"--hidden-weight": "0"},
     "layer-map 1,3,5": {"--layer-map": "1,3,5"},
     "layer-map 1,3,5, hidden-weight 0": {"--layer-map": "1,3,5", "--hidden-weight": "0"},
+    "dropout 0": {"--dropout": "0"},
+    "num-train-epochs 4": {"--num-train-epochs": "4"},
     "temperature 1": {"--temperature": "1"},
     "temperature 4": {"--temperature": "4"},
     "hard-weight 0.5": {"--hard-weight": "0.5"},
