@@ -62,7 +62,7 @@ def test_other_vocabularies_of_student_and_teacher_are_refused(case, capsys, mon
         return config
 
     monkeypatch.setattr(student_check, "student_config", other_vocabulary)
-    assert run_step("distill", *case.command("--hidden-weight", "1")) == 1
+    assert run_step("distill", *case.command(), "--hidden-weight", "1") == 1
     assert "Give both one tokenizer" in error_line(capsys)
     assert [path.name for path in case.folder.iterdir()] == ["train.tsv"]
 
