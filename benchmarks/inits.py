@@ -23,7 +23,7 @@ for init in ("random", "projected"):
             "distill",
             *("--teacher", str(TEACHER), "--student", "tinybert-4l-312d", "--init", init),
             *("--train-file", str(DATA / "train.tsv"), "--dev-file", str(DATA / "dev.tsv")),
-            *("--max-train-samples", "10000", *method),
+            *("--max-train-samples", "10000", "--num-train-epochs", "2", *method),
             *("--output-dir", str(bundle), "--overwrite-output-dir"),
         )
         report = report_of(bundle)
