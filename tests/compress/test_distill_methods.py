@@ -119,11 +119,10 @@ def test_pairs_are_learned_from_both_texts_and_run_as_pairs(lab, tmp_path):
         teacher=str(lab.encoder),
         train_file=path,
         dev_file=path,
-        layer_map="uniform",
-        hidden_weight=1.0,
+        num_train_epochs=8,
     )
     report = compress.distill(config)
-    assert report.teacher.score == 1.0
+    assert (report.teacher.score, report.rows[0].score) == (1.0, 1.0)
     with edgebert.Runtime(tmp_path / "b", threads=1) as runtime:
         found = runtime.classify([(TEXTS[0], "the good plot"), (TEXTS[0], "the bad plot")])
     assert [result.label for result in found] == ["good", "bad"]

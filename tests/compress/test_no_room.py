@@ -24,12 +24,12 @@ FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 def test_a_full_disk_while_writing_the_bundle_leaves_nothing_at_the_output(
     case, capsys, monkeypatch
 ):
-    from compress import bundle_writer
+    from compress import saving
 
     def full(*_, **__):
         raise FULL
 
-    monkeypatch.setattr(bundle_writer.shutil, "copyfile", full)
+    monkeypatch.setattr(saving.shutil, "copyfile", full)
     assert run_step("distill", *case.command()) == 1
     assert "No space left" in error_line(capsys)
     assert not (case.folder / "student").exists()
