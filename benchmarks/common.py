@@ -14,13 +14,14 @@ from typing import Any
 import numpy as np
 
 ROOT = Path(__file__).resolve().parent.parent
+SHARED = Path(os.environ.get("EDGEBERT_SHARED", ROOT.parent / "shared"))
 RESULTS = ROOT / "benchmarks" / "results"
 BUILD = ROOT / "build" / "benchmarks"
 
 
 def shared(name: str) -> Path:
     """Give a data set's folder below ``EDGEBERT_SHARED``, or end the program with the reason."""
-    folder = Path(os.environ.get("EDGEBERT_SHARED", ROOT.parent / "shared")) / "data" / name
+    folder = SHARED / "data" / name
     if not folder.is_dir():
         sys.exit(f"{folder} is missing; set EDGEBERT_SHARED to the folder that holds data/{name}.")
     return folder
@@ -42,7 +43,8 @@ def step(name: str, *flags: str) -> dict[str, Any]:
     done = subprocess.run([sys.executable, *command[1:]], cwd=ROOT, check=False)
     if done.returncode not in (0, 3):  # 3: a gate refused something, and the report says what
         sys.exit(f"exit {done.returncode}")
-    return {"command": shlex.join(command), "seconds_total": round(time.monotonic() - start, 1)}
+    told = shlex.join(command).replace(f"{ROOT}/", "").replace(f"{SHARED}/", "$EDGEBERT_SHARED/")
+    return {"command": told, "seconds_total": round(time.monotonic() - start, 1)}
 
 
 def evaluate(*flags: str) -> dict[str, Any]:

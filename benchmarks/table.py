@@ -122,14 +122,6 @@ def main() -> None:
             *(f"| {row['changed']} | {row['dev']:.4f}{span(row['interval'])} |" for row in tuned),
             "",
         ]
-    kills = load("kill_resume")
-    if kills is not None:
-        verdict = "the same" if kills["equal"] else "NOT the same"
-        lines += [
-            f"**Killed {kills['kills']} times** with SIGKILL at random moments and resumed: "
-            f"{verdict} SHA-256 of the weights as unbroken. `{kills['command']}`",
-            "",
-        ]
     readme = ROOT / "README.md"
     text = readme.read_text(encoding="utf-8")
     head, rest = text.split(START, 1)
