@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 endif
 INSTALLED := $(VENV)/.installed
 DEMO_DIR := build/demo
-# What the demo adds to the defaults, so that 2 cores need 7 minutes or less, not 8.
+# What the demo adds to the defaults, so that 2 cores need 6 minutes and not 8.
 DEMO_FLAGS ?= --max-length 96 --num-train-epochs 3
 QUICK := not slow and not arm and not browser and not stores and not gpu
 
