@@ -112,7 +112,8 @@ def main() -> None:
     if tuned is not None:
         lines += [
             "**Defaults**, one knob at a time, `minilm-3l-384d`, 20,000 rows of SST-2, dev "
-            f"accuracy of FP32, a trial's teacher of {tuned[0]['teacher_dev']:.4f}. `python benchmarks/tune.py`",
+            f"accuracy of FP32, a trial's teacher of {tuned[0]['teacher_dev']:.4f}. "
+            "`python benchmarks/tune.py`",
             "",
             "Base: rate 2e-4, uniform layers, hidden weight 1, temperature 2, dropout 0.1, "
             "2 epochs. Knobs that aren't here have their papers' values. " + all_rows(),
