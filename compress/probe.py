@@ -14,10 +14,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from compress.capture import Pooling, pool
+from compress.capture import pool
 from compress.data import Split
 from compress.encoding import EncodedTexts, collate, encode_texts
 from compress.predict import predict
+from compress.task_head import TaskHead as TaskHead
 from edgebert.batching import plan_batches
 from edgebert.errors import DataError
 from edgebert.pooling import pool as pool_array
@@ -26,25 +27,6 @@ from edgebert.types import Batch, FloatArray, IntArray
 from runtimes.base import Backend
 
 MAX_MASKED_TEXTS = 500  # a row is as wide as the vocabulary: 60 MB
-
-
-@dataclass(frozen=True, kw_only=True)
-class TaskHead:
-    """How a model's output becomes one row a text.
-
-    Attributes:
-        task: ``text-classification``, ``feature-extraction`` or ``fill-mask``.
-        labels: Names in the order of the logits.
-        problem_type: Of a text-classification, else None.
-        pooling: Of a feature-extraction, else None.
-        normalize: Whether pooled vectors get unit length.
-    """
-
-    task: str
-    labels: tuple[str, ...] = ()
-    problem_type: str | None = None
-    pooling: Pooling | None = None
-    normalize: bool = False
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,10 +9,18 @@ from typing import ClassVar, Literal
 
 from compress.options import check_values, option
 from edgebert.errors import InputError
+from edgebert.manifest import TASKS as TASKS
 from runtimes import BACKENDS
 
-TASKS = ("text-classification", "feature-extraction", "fill-mask")
-Task = Literal["text-classification", "feature-extraction", "fill-mask"]
+Task = Literal[
+    "text-classification",
+    "regression",
+    "token-classification",
+    "question-answering",
+    "multiple-choice",
+    "fill-mask",
+    "feature-extraction",
+]
 ProblemType = Literal["single_label_classification", "multi_label_classification"]
 Scheduler = Literal["linear", "cosine", "constant"]
 

@@ -14,9 +14,17 @@ from typing import Any, TypeVar
 from edgebert.errors import ManifestError
 from edgebert.files import sha256_file, write_json
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 MANIFEST_NAME = "edgebert.json"
-TASKS = ("text-classification", "feature-extraction", "fill-mask")
+TASKS = (
+    "text-classification",
+    "regression",
+    "token-classification",
+    "question-answering",
+    "multiple-choice",
+    "fill-mask",
+    "feature-extraction",
+)
 PROBLEM_TYPES = ("single_label_classification", "multi_label_classification")
 POOLINGS = ("mean", "cls", "max")
 PRECISIONS = ("fp32", "int8")
@@ -121,16 +129,24 @@ class Manifest:
 
     Attributes:
         task: One of `TASKS`.
-        labels: Names in the order of the logits; empty for a task without labels.
+        labels: Names in the order of the logits; tags like ``B-PER`` for ``token-classification``;
+            empty for a task without labels.
         problem_type: One of `PROBLEM_TYPES` for ``text-classification``, else None.
         pairs: Whether the model was trained on pairs of texts.
         max_length: Longest input in tokens, special tokens included.
         hidden_size: Width of the last hidden state.
         pooling: One of `POOLINGS` for ``feature-extraction``, else None.
+        pooling_layers: How many of the last layers are averaged before they are pooled.
+        embedding_size: Dimensions of a text's vector; None where it is ``hidden_size``. Another one
+            comes of a Dense module behind the pooling, which is in the graph.
         normalize: Whether pooled vectors get unit length.
         prompts: Text put before an input, by role (``query``, ``document``).
         special_ids: Token ids by name (``pad_token_id``, …); ``pad_token_id`` is always there.
         on_long: Default policy for an input longer than ``max_length``.
+        stride: Tokens that neighbouring windows share; None for a quarter of ``max_length``.
+        no_answer_threshold: For ``question-answering``: a question has no answer when the score of
+            none is above that of the best by more than this; None for a model that always answers.
+        max_answer_length: For ``question-answering``: most tokens of an answer.
         int8_scale: For ``dtype="int8"`` vectors: one scale per dimension, or None.
         files: Files that every artifact needs: tokenizer and configuration.
         artifacts: What can be run.
@@ -149,9 +165,14 @@ class Manifest:
     problem_type: str | None = None
     pairs: bool = False
     pooling: str | None = None
+    pooling_layers: int = 1
+    embedding_size: int | None = None
     normalize: bool = False
     prompts: dict[str, str] = field(default_factory=dict)
     on_long: str = "truncate"
+    stride: int | None = None
+    no_answer_threshold: float | None = None
+    max_answer_length: int = 30
     int8_scale: tuple[float, ...] | None = None
     lineage: tuple[dict[str, Any], ...] = ()
     format_version: int = FORMAT_VERSION
@@ -161,8 +182,10 @@ class Manifest:
         _one_of("on_long", self.on_long, ON_LONG)
         if self.task == "text-classification":
             _one_of("problem_type", self.problem_type, PROBLEM_TYPES)
-            if len(self.labels) < 2 or len(set(self.labels)) != len(self.labels):
-                raise ManifestError(f"labels must be two or more distinct names: {self.labels}.")
+        if self.task in ("text-classification", "token-classification") and (
+            len(self.labels) < 2 or len(set(self.labels)) != len(self.labels)
+        ):
+            raise ManifestError(f"labels must be two or more distinct names: {self.labels}.")
         if self.task == "feature-extraction":
             _one_of("pooling", self.pooling, POOLINGS)
         for name in ("max_length", "hidden_size"):
@@ -208,6 +231,11 @@ class Manifest:
         except (TypeError, ValueError, KeyError, AttributeError) as error:
             raise ManifestError(f"{source} has a field of the wrong form ({error}).") from error
 
+    @property
+    def vector_size(self) -> int:
+        """Dimensions of a text's vector."""
+        return self.embedding_size or self.hidden_size
+
     def save(self, bundle: Path) -> None:
         """Write ``edgebert.json`` whole."""
         write_json(bundle / MANIFEST_NAME, asdict(self))
@@ -248,6 +276,8 @@ _SIMPLE: dict[str, tuple[type, ...]] = {
     "bool": (bool,),
     "float": (int, float),
     "str | None": (str, type(None)),
+    "int | None": (int, type(None)),
+    "float | None": (int, float, type(None)),
     "dict[str, Any]": (dict,),
     "dict[str, int]": (dict,),
     "dict[str, str]": (dict,),

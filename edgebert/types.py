@@ -49,6 +49,94 @@ class Classification:
 
 
 @dataclass(frozen=True)
+class Entity:
+    """A stretch of a text with a label.
+
+    Attributes:
+        label: Like ``PER``; with ``aggregation="none"`` the token's tag, like ``B-PER``.
+        score: Its probability, 0 to 1, put together as the aggregation says.
+        start: First character, in the caller's text.
+        end: Behind its last character.
+        text: ``text[start:end]`` of the caller's text.
+    """
+
+    label: str
+    score: float
+    start: int
+    end: int
+    text: str
+
+
+@dataclass(frozen=True)
+class Tagging:
+    """What a tagger says of one text.
+
+    Attributes:
+        entities: In the order of the text.
+        dropped_tokens: How many tokens of the text were cut off.
+    """
+
+    entities: list[Entity]
+    dropped_tokens: int
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A place in a context that answers a question.
+
+    Attributes:
+        text: ``context[start:end]``; ``""`` says that the context holds no answer.
+        score: Its probability among all places that were looked at, 0 to 1.
+        start: First character, in the caller's context.
+        end: Behind its last character.
+        no_answer_score: Probability that there is no answer, 0 to 1; None for a model that was
+            not trained on questions without one.
+        dropped_tokens: How many tokens of the context were cut off.
+    """
+
+    text: str
+    score: float
+    start: int
+    end: int
+    no_answer_score: float | None = None
+    dropped_tokens: int = 0
+
+
+@dataclass(frozen=True)
+class Filling:
+    """A token that a masked language model puts in the place of a mask.
+
+    Attributes:
+        token: As text, as it would stand there.
+        token_id: Its id.
+        score: Its probability, 0 to 1.
+    """
+
+    token: str
+    token_id: int
+    score: float
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Which of several texts fits a prompt best.
+
+    Attributes:
+        index: Of the best one, from 0.
+        text: The best one.
+        score: Its probability, 0 to 1.
+        scores: Of every choice, in the caller's order.
+        dropped_tokens: Of every choice together with the prompt: how many tokens were cut off.
+    """
+
+    index: int
+    text: str
+    score: float
+    scores: tuple[float, ...]
+    dropped_tokens: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class TokenVectors:
     """The vectors of one text's tokens, special tokens left out.
 

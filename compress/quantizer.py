@@ -1,0 +1,115 @@
+"""What an exporter and a quantizer of one engine look like from outside."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from torch import nn
+
+from compress.task_head import TaskHead
+from edgebert.types import Batch
+
+
+@dataclass(frozen=True)
+class Exported:
+    """An FP32 artifact as written.
+
+    Attributes:
+        recipe: For the manifest: exporter, settings.
+        min_engine: Oldest engine that runs it, as ``openvino 2024.4``.
+    """
+
+    recipe: dict[str, Any]  # free-form, as the manifest's
+    min_engine: str
+
+
+@dataclass(frozen=True)
+class Int8Recipe:
+    """One way to make an INT8 artifact.
+
+    Attributes:
+        about: One phrase for the manifest.
+        batch_invariant: Whether a text's result is the same beside any batch-mates.
+        min_engine: Oldest engine that runs the file.
+    """
+
+    about: str
+    batch_invariant: bool
+    min_engine: str
+
+
+@dataclass(frozen=True)
+class Converted:
+    """What a recipe converted.
+
+    Attributes:
+        matmuls: Multiplications by a weight that are INT8 now.
+        matmuls_total: All multiplications by a weight.
+        gathers: Embedding look-ups that are INT8 now.
+        gathers_total: All embedding look-ups.
+        names: The weights' nodes that are INT8 now.
+        missed: Those that should be INT8 and are not.
+        size_bytes: Of all files.
+    """
+
+    matmuls: int
+    matmuls_total: int
+    gathers: int
+    gathers_total: int
+    names: tuple[str, ...]
+    missed: tuple[str, ...]
+    size_bytes: int
+
+
+class Exporter(Protocol):
+    """How one engine's artifacts are made; `compress.exporters` has one for each backend.
+
+    Attributes:
+        backend: Its name in ``runtimes.BACKENDS``.
+        fp32_path: Main file of the FP32 artifact, relative to the bundle.
+        int8_path: Main file of the INT8 artifact.
+        recipes: Ways to INT8 by name; the first is tried first.
+    """
+
+    backend: str
+    fp32_path: str
+    int8_path: str
+    recipes: Mapping[str, Int8Recipe]
+
+    def files(self, path: str) -> tuple[str, ...]:
+        """List all files of an artifact, the main one first: ``.xml`` and ``.bin``."""
+
+    def export_fp32(
+        self, model: nn.Module, head: TaskHead, target: Path, *, max_length: int
+    ) -> Exported:
+        """Write the FP32 artifact from a torch model; ``target``'s folder exists.
+
+        Raises:
+            ModelError: This engine can't hold the model.
+            GateError: The file is larger than the parameters: a shared weight was copied.
+        """
+
+    def parts(self, source: Path) -> dict[str, tuple[str, ...]]:
+        """Group the weights' nodes of an FP32 file by part, like ``layer.3/ffn-down``."""
+
+    def quantize(
+        self,
+        source: Path,
+        target: Path,
+        *,
+        recipe: str,
+        exclude: Collection[str] = (),
+        calibration: Sequence[Batch] = (),
+    ) -> Converted:
+        """Write the INT8 form of an FP32 file, and count what was really converted.
+
+        Args:
+            source: Main file of the FP32 artifact.
+            target: Main file of the INT8 artifact.
+            recipe: A key of `recipes`.
+            exclude: Names out of `parts` that stay in FP32.
+            calibration: Real texts of dev, for recipes that look at activations.
+        """
