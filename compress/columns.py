@@ -10,7 +10,8 @@ from typing import Any, Literal, TypeAlias
 from compress.data_files import BadRows, Table
 from edgebert.errors import DataError
 
-Labels: TypeAlias = list[str] | list[tuple[str, ...]] | list[float]
+Answers: TypeAlias = tuple[tuple[str, int], ...]  # each with where it starts in the context
+Labels: TypeAlias = list[str] | list[tuple[str, ...]] | list[float] | list[int] | list[Answers]
 LabelKind = Literal["class", "classes", "score"]
 
 TEXT_NAMES = ("sentence", "text", "text_a")

@@ -8,6 +8,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +26,8 @@ logger = logging.getLogger(__name__)
 DEV_FRACTION = 0.1
 DEV_FRACTION_TEXTS = 0.05
 
+T = TypeVar("T")
+
 
 @dataclass(frozen=True)
 class Split:
@@ -35,8 +38,13 @@ class Split:
         source: Where it came from: a path, a data set, or the split that it was cut from.
         texts: Never empty ones.
         text_pairs: Second texts of pairs, or None.
-        labels: Names; or, for multi-label, tuples of names; or scores of pairs; or None.
-        sha256: Of the texts, pairs and labels in their order.
+        labels: Names; for multi-label tuples of names; scores of a regression or of pairs; one tag
+            a word, as a tuple; the true answers with where they start in the context, none for a
+            question without one; the number of the right choice; or None.
+        sha256: Of texts, pairs, labels, words and choices in their order.
+        word_spans: Where each word of a text starts and ends, in characters; or None.
+        choices: Texts to choose from; or None.
+        ids: Name of each row in its file, as of a question; or None.
     """
 
     name: str
@@ -45,6 +53,9 @@ class Split:
     text_pairs: list[str] | None
     labels: Labels | None
     sha256: str
+    word_spans: list[list[tuple[int, int]]] | None = None
+    choices: list[tuple[str, ...]] | None = None
+    ids: list[str] | None = None
 
     def __len__(self) -> int:
         return len(self.texts)
@@ -77,26 +88,47 @@ def make_split(
     *,
     text_pairs: list[str] | None = None,
     labels: Labels | None = None,
+    word_spans: list[list[tuple[int, int]]] | None = None,
+    choices: list[tuple[str, ...]] | None = None,
+    ids: list[str] | None = None,
 ) -> Split:
     """Build a split of one's own data; its hash is computed here."""
     digest = hashlib.sha256()
-    pairs: Sequence[str | None] = text_pairs or [None] * len(texts)
-    targets: Sequence[object] = labels or [None] * len(texts)
-    for row in zip(texts, pairs, targets, strict=True):
+    columns: list[Sequence[object]] = [texts]
+    columns += [column or [None] * len(texts) for column in (text_pairs, labels)]
+    columns += [column for column in (word_spans, choices) if column is not None]
+    for row in zip(*columns, strict=True):
         digest.update(json.dumps(row, ensure_ascii=True).encode() + b"\n")
-    return Split(name, source, texts, text_pairs, labels, digest.hexdigest())
+    return Split(
+        name,
+        source,
+        texts,
+        text_pairs,
+        labels,
+        digest.hexdigest(),
+        word_spans=word_spans,
+        choices=choices,
+        ids=ids,
+    )
 
 
 def take(split: Split, rows: npt.NDArray[np.int64], *, name: str, source: str) -> Split:
     """Make a split of some rows of another, in the order of ``rows``, int64 ``[n]``."""
     chosen = rows.tolist()
-    labels = split.labels
+
+    def of(column: list[T] | None) -> list[T] | None:
+        return [column[row] for row in chosen] if column else None
+
+    labels: list[Any] | None = split.labels
     return make_split(
         name,
         source,
-        [split.texts[row] for row in chosen],
-        text_pairs=[split.text_pairs[row] for row in chosen] if split.text_pairs else None,
-        labels=[labels[row] for row in chosen] if labels else None,
+        of(split.texts) or [],
+        text_pairs=of(split.text_pairs),
+        labels=of(labels),
+        word_spans=of(split.word_spans),
+        choices=of(split.choices),
+        ids=of(split.ids),
     )
 
 

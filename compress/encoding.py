@@ -16,7 +16,7 @@ from torch import Tensor
 from edgebert.errors import InputError
 
 if TYPE_CHECKING:
-    from edgebert.tokenizer import Tokenizer
+    from edgebert.tokenizer import Encoding, Tokenizer
 
 logger = logging.getLogger(__name__)
 
@@ -71,24 +71,31 @@ def encode_texts(
     """
     if text_pairs is not None and len(text_pairs) != len(texts):
         raise InputError(f"{len(texts)} texts but {len(text_pairs)} second texts; give as many.")
-    input_ids: list[TokenArray] = []
-    token_type_ids: list[TokenArray] = []
-    dropped: list[int] = []
+    parts: list[EncodedTexts] = []
+    cut = 0
     for start in range(0, len(texts), _CHUNK_TEXTS):
         part = slice(start, start + _CHUNK_TEXTS)
         pairs = None if text_pairs is None else list(text_pairs[part])
-        for encoding in tokenizer.encode(list(texts[part]), pairs, max_length=max_length):
-            input_ids.append(encoding.input_ids.astype(np.int32))
-            token_type_ids.append(encoding.token_type_ids.astype(np.int32))
-            dropped.append(encoding.dropped_tokens)
-    cut = sum(1 for count in dropped if count)
+        encodings = tokenizer.encode(list(texts[part]), pairs, max_length=max_length)
+        cut += sum(1 for encoding in encodings if encoding.dropped_tokens)
+        parts.append(pack_encodings(encodings))
+    dropped = sum(part.dropped_tokens for part in parts)
     if cut:
         logger.warning(
             "%d of %d texts are longer than %d tokens; %d tokens were cut off (--max-length).",
-            *(cut, len(texts), max_length, sum(dropped)),
+            *(cut, len(texts), max_length, dropped),
         )
-    digest = _digest(input_ids, token_type_ids)
-    return EncodedTexts(input_ids, token_type_ids, digest, sum(dropped))
+    input_ids = [ids for part in parts for ids in part.input_ids]
+    token_type_ids = [types for part in parts for types in part.token_type_ids]
+    return EncodedTexts(input_ids, token_type_ids, _digest(input_ids, token_type_ids), dropped)
+
+
+def pack_encodings(encodings: Sequence[Encoding]) -> EncodedTexts:
+    """Keep the ids of encodings, one row each."""
+    input_ids = [encoding.input_ids.astype(np.int32) for encoding in encodings]
+    token_type_ids = [encoding.token_type_ids.astype(np.int32) for encoding in encodings]
+    dropped = sum(encoding.dropped_tokens for encoding in encodings)
+    return EncodedTexts(input_ids, token_type_ids, _digest(input_ids, token_type_ids), dropped)
 
 
 def _digest(input_ids: list[TokenArray], token_type_ids: list[TokenArray]) -> str:
