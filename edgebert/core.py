@@ -11,10 +11,19 @@ import numpy as np
 
 from edgebert.batching import check_batch, pad
 from edgebert.engine import Engine
+from edgebert.errors import BundleError, InputError
 from edgebert.inputs import ON_LONG, check_choice, check_count, split_pairs
 from edgebert.tasks import TaskMethods
 from edgebert.tokenizer import Encoding, Tokenizer
 from edgebert.types import Batch, FloatArray
+from edgebert.windows import (
+    TokenOutputs,
+    Window,
+    WindowedTexts,
+    cut_windows,
+    shared_tokens,
+    window_room,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -27,11 +36,28 @@ class RuntimeCore(TaskMethods):
     _tokenizer: Tokenizer
     _engine: Engine
     _max_length: int
-    _warned = False
+    _warned_of_cuts = False
+    _warned_of_stride = False
 
-    def tokenize(self, texts: Iterable[Any]) -> Batch:
-        """Make a batch of texts, or of pairs, for `run`; its ``dropped_tokens`` tell of cuts."""
-        return pad(self._encodings(*split_pairs(texts), None), pad_id=self._tokenizer.pad_id)
+    def tokenize(self, texts: Iterable[Any], *, on_long: str | None = None) -> Batch:
+        """Make a batch of texts, or of pairs, for `run`; its ``dropped_tokens`` tell of cuts.
+
+        Args:
+            texts: Strings, or tuples of two strings.
+            on_long: ``error`` or ``truncate``; None for the bundle's default, or ``truncate``
+                where that is ``window``: a batch has one row a text.
+
+        Raises:
+            InputError: A text or an argument is not allowed; a text's index is named.
+        """
+        if on_long == "window":
+            raise InputError(
+                "on_long='window' makes several rows of a long text, but a batch of tokenize() has "
+                "one a text; give 'error' or 'truncate', or call the method of the task."
+            )
+        firsts, seconds = split_pairs(texts)
+        policy = "truncate" if on_long is None and self._manifest.on_long == "window" else on_long
+        return pad(self._windowed(firsts, seconds, policy).rows, pad_id=self._tokenizer.pad_id)
 
     def run(self, batch: Batch) -> dict[str, FloatArray]:
         """Run a batch as it is, in one call, and give the model's raw outputs by name.
@@ -65,27 +91,141 @@ class RuntimeCore(TaskMethods):
     ) -> None:
         self.close()
 
-    def _encodings(
-        self, texts: list[str], text_pairs: list[str] | None, on_long: str | None
-    ) -> list[Encoding]:
+    def _windowed(
+        self,
+        texts: list[str],
+        text_pairs: list[str] | None,
+        on_long: str | None,
+        *,
+        side: int | None = None,
+        prompt: int = 0,
+        stride: int | None = None,
+    ) -> WindowedTexts:
+        """Tokenize texts or pairs by the policy on long ones.
+
+        Args:
+            texts: Checked texts, or the first ones of pairs.
+            text_pairs: The second ones.
+            on_long: One of `ON_LONG`, or None for the bundle's default.
+            side: Which text of a pair is cut into windows, 0 or 1; None for the longer one.
+            prompt: How many characters at the start of each text every window keeps.
+            stride: Tokens that windows share; None for the bundle's.
+
+        Raises:
+            InputError: A text is too long and the policy is ``error``, or windows have no room.
+        """
         policy = self._manifest.on_long if on_long is None else on_long
         check_choice("on_long", policy, ON_LONG)
-        encodings = self._tokenizer.encode(
-            texts, text_pairs, max_length=self._max_length, on_long=policy
+        if policy != "window":
+            encodings = self._tokenizer.encode(
+                texts, text_pairs, max_length=self._max_length, on_long=policy
+            )
+            self._tell_of_cuts(encodings)
+            return WindowedTexts(encodings, [[Window.whole(one)] for one in encodings])
+        whole = self._tokenizer.encode(texts, text_pairs, max_length=None)
+        cut = [
+            self._windows(one, i, side=side, prompt=prompt, stride=stride)
+            for i, one in enumerate(whole)
+        ]
+        return WindowedTexts(whole, cut)
+
+    def _windows(
+        self, encoding: Encoding, index: int, *, side: int | None, prompt: int, stride: int | None
+    ) -> list[Window]:
+        longest = self._max_length
+        if len(encoding) <= longest:
+            return [Window.whole(encoding)]
+        stride = self._manifest.stride if stride is None else stride
+        head = 0
+        if prompt:
+            spans = zip(encoding.text_ids, encoding.offsets, strict=True)
+            head = sum(1 for text, (_, end) in spans if text == 0 and end <= prompt)
+        windows = cut_windows(
+            encoding,
+            max_length=longest,
+            stride=stride,
+            side=side,
+            head=head,
+            name=f"texts[{index}]",
         )
+        room = window_room(encoding, max_length=longest, side=side, head=head)
+        if not self._warned_of_stride and stride is not None and stride >= room:
+            self._warned_of_stride = True
+            logger.warning(
+                "windows of texts[%d] have room for %d tokens of it, so they share %d and not the "
+                "stride of %d; this is logged once only",
+                *(index, room, shared_tokens(stride, room=room, max_length=longest), stride),
+            )
+        return windows
+
+    def _tell_of_cuts(self, encodings: list[Encoding]) -> None:
         cut = sum(1 for one in encodings if one.dropped_tokens)
-        if cut and not self._warned:
-            self._warned = True
+        if cut and not self._warned_of_cuts:
+            self._warned_of_cuts = True
             logger.warning(
                 "%d of %d texts were cut at max_length=%d tokens; results say how many tokens were "
                 "dropped, and this is logged once only",
                 *(cut, len(encodings), self._max_length),
             )
-        return encodings
 
     def _run_all(
-        self, encodings: list[Encoding], batch_size: int | None
-    ) -> Iterator[tuple[list[int], Batch, FloatArray]]:
+        self, encodings: list[Encoding], batch_size: int | None = None
+    ) -> Iterator[tuple[list[int], Batch, dict[str, FloatArray]]]:
         if batch_size is not None:
             check_count("batch_size", batch_size)
         return self._engine.run_all(encodings, pad_id=self._tokenizer.pad_id, batch_size=batch_size)
+
+    def _text_logits(self, windowed: WindowedTexts, *, width: int) -> FloatArray:
+        """Run a model that gives each text ``width`` logits: float32 ``[n, width]``.
+
+        Of windows it's the mean, each weighted by the tokens that are its own.
+
+        Raises:
+            BundleError: The model gives another number of logits.
+        """
+        logits = np.empty((len(windowed.rows), width), dtype=np.float32)
+        for rows, _, outputs in self._run_all(windowed.rows):
+            found = outputs["logits"]
+            if found.shape != (len(rows), width):
+                raise BundleError(
+                    f"The model gives logits of shape {list(found.shape)}; a "
+                    f"{self._manifest.task} bundle with its labels needs {[len(rows), width]}. "
+                    "Export it again."
+                )
+            logits[rows] = found
+        return windowed.mean(logits)
+
+    def _token_outputs(
+        self, windowed: WindowedTexts, outputs: tuple[str, ...], *, batch_size: int | None = None
+    ) -> list[TokenOutputs]:
+        """Run a model that gives every token a value.
+
+        Args:
+            windowed: From `_windowed`.
+            outputs: Names of those to keep, each ``[batch, seq, ...]``.
+            batch_size: Most rows an engine call.
+
+        Returns:
+            One a text, in order: its windows with their values, and `TokenOutputs.merged`, which
+            makes one value a token of the text of them.
+        """
+        values: list[dict[str, FloatArray]] = [{} for _ in windowed.rows]
+        for rows, batch, found in self._run_all(windowed.rows, batch_size):
+            for name in outputs:
+                self._check_token_shape(name, found[name], batch)
+                for row, of_row in zip(rows, found[name], strict=True):
+                    # a copy, so that the padding of its batch is not kept
+                    values[row][name] = of_row[: len(windowed.rows[row])].copy()
+        results, first = [], 0
+        for text, windows in zip(windowed.texts, windowed.windows, strict=True):
+            results.append(TokenOutputs(text, windows, values[first : first + len(windows)]))
+            first += len(windows)
+        return results
+
+    def _check_token_shape(self, name: str, found: FloatArray, batch: Batch) -> None:
+        if found.shape[:2] != batch.input_ids.shape:
+            raise BundleError(
+                f"The model gives {name!r} of shape {list(found.shape)} for a batch of "
+                f"{list(batch.input_ids.shape)} tokens; a {self._manifest.task} bundle needs a "
+                "value for each token. Export it again."
+            )

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from edgebert.core import RuntimeCore
 from edgebert.errors import InputError
 from edgebert.inputs import ROLES, check_choice, check_count, check_texts, iterate_texts
-from edgebert.pooling import pool
+from edgebert.pooling import HIDDEN, text_vectors
 from edgebert.tokenizer import Encoding
 from edgebert.types import FloatArray, Ranked, TokenVectors
 from edgebert.vectors import VectorForm, cosine
@@ -60,12 +60,15 @@ class EmbeddingMethods(RuntimeCore):
             self._manifest, normalize=normalize, truncate_dim=truncate_dim, dtype=dtype
         )
         prompt = self._prompt(role)
-        encodings = self._encodings([prompt + text for text in check_texts(texts)], None, on_long)
-        vectors = np.empty((len(encodings), self._manifest.hidden_size), dtype=np.float32)
+        whole = [prompt + text for text in check_texts(texts)]
+        windowed = self._windowed(whole, None, on_long, prompt=len(prompt))
+        if not whole:
+            return form.empty
+        vectors = np.empty((len(windowed.rows), self._manifest.vector_size), dtype=np.float32)
         how = str(self._manifest.pooling)
-        for rows, batch, hidden in self._run_all(encodings, batch_size):
-            vectors[rows] = pool(hidden, batch.attention_mask, how)
-        return form.finish(vectors) if len(vectors) else form.empty
+        for rows, batch, outputs in self._run_all(windowed.rows, batch_size):
+            vectors[rows] = text_vectors(outputs, batch.attention_mask, how)
+        return form.finish(windowed.mean(vectors))
 
     def encode_iter(
         self,
@@ -129,12 +132,12 @@ class EmbeddingMethods(RuntimeCore):
         """
         self._require("encode_tokens")
         prompt = self._prompt(role)
-        encodings = self._encodings([prompt + text for text in check_texts(texts)], None, on_long)
-        results: list[TokenVectors | None] = [None] * len(encodings)
-        for rows, _, hidden in self._run_all(encodings, batch_size):
-            for row, vectors in zip(rows, hidden, strict=True):
-                results[row] = _token_vectors(encodings[row], vectors, prompt=len(prompt))
-        return [result for result in results if result is not None]
+        whole = [prompt + text for text in check_texts(texts)]
+        windowed = self._windowed(whole, None, on_long, prompt=len(prompt))
+        return [
+            _token_vectors(one.text, one.merged(HIDDEN), prompt=len(prompt))
+            for one in self._token_outputs(windowed, (HIDDEN,), batch_size=batch_size)
+        ]
 
     def similarity(
         self, a: Sequence[str] | FloatArray, b: Sequence[str] | FloatArray

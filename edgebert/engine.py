@@ -13,16 +13,12 @@ import numpy as np
 
 from edgebert.batching import pad, plan_batches
 from edgebert.errors import BackendError, BackendRunError, BundleError
-from edgebert.manifest import Artifact
+from edgebert.manifest import Artifact, Manifest
+from edgebert.pooling import HIDDEN, SENTENCE
 from edgebert.tokenizer import Encoding
 from edgebert.types import Batch, FloatArray
 from runtimes import Backend, SessionOptions, load_backend
 
-OUTPUT_OF_TASK = {
-    "text-classification": "logits",
-    "fill-mask": "logits",
-    "feature-extraction": "last_hidden_state",
-}
 _INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 
 
@@ -34,9 +30,15 @@ class Engine:
     """
 
     def __init__(
-        self, directory: Path, artifact: Artifact, options: SessionOptions, *, task: str
+        self, directory: Path, artifact: Artifact, options: SessionOptions, *, manifest: Manifest
     ) -> None:
         """Open the artifact.
+
+        Args:
+            directory: The bundle.
+            artifact: One of the manifest's.
+            options: How the engine may use the machine.
+            manifest: Says which outputs are needed, see `needed_outputs`.
 
         Raises:
             BackendUnavailableError: Its engine is not installed.
@@ -52,13 +54,13 @@ class Engine:
         _ENGINES.add(self)
         opened = self.backend()
         self.name = opened.engine
-        self.output = OUTPUT_OF_TASK[task]
-        unknown = sorted(set(opened.inputs) - set(_INPUTS))
-        if unknown or self.output not in opened.outputs:
+        needed = needed_outputs(manifest)
+        if not (set(opened.inputs) <= set(_INPUTS) and set(needed) <= set(opened.outputs)):
+            self.close()
             raise BundleError(
                 f"{self._path} has inputs {list(opened.inputs)} and outputs "
-                f"{list(opened.outputs)}; {task} needs inputs out of {list(_INPUTS)} and the "
-                f"output {self.output!r}. Export it again."
+                f"{list(opened.outputs)}; {manifest.task} needs inputs out of {list(_INPUTS)} and "
+                f"the outputs {list(needed)}. Export it again."
             )
 
     def backend(self) -> Backend:
@@ -94,14 +96,14 @@ class Engine:
 
     def run_all(
         self, encodings: Sequence[Encoding], *, pad_id: int, batch_size: int | None
-    ) -> Iterator[tuple[list[int], Batch, FloatArray]]:
+    ) -> Iterator[tuple[list[int], Batch, dict[str, FloatArray]]]:
         """Run texts in batches of like length.
 
         An artifact whose results depend on batch-mates (INT8 with one activation scale a tensor)
         gets one text a call, so that a text's result is always the same.
 
         Yields:
-            Row numbers, their batch, and the task's output for them.
+            Row numbers, their batch, and the model's outputs for it by name.
         """
         lengths = [len(encoding) for encoding in encodings]
         plan = plan_batches(lengths, batch_size=batch_size)
@@ -109,7 +111,7 @@ class Engine:
             plan = [[row] for rows in plan for row in rows]
         for rows in plan:
             batch = pad([encodings[row] for row in rows], pad_id=pad_id)
-            yield rows, batch, self.run(batch)[self.output]
+            yield rows, batch, self.run(batch)
 
     def close(self) -> None:
         """Give back the engine's memory in this process."""
@@ -136,6 +138,20 @@ class Engine:
         except BackendRunError as error:
             needed = self.artifact.min_engine
             raise BackendRunError(f"{error} It needs {needed} or newer.") from error
+
+
+def needed_outputs(manifest: Manifest) -> tuple[str, ...]:
+    """Name the outputs that a bundle's graphs must have.
+
+    A vector of a text is pooled here from ``last_hidden_state`` where a graph has no
+    ``sentence_embedding``; that can't make up for a Dense module or earlier layers.
+    """
+    if manifest.task == "question-answering":
+        return ("start_logits", "end_logits")
+    if manifest.task != "feature-extraction":
+        return ("logits",)
+    in_graph = manifest.embedding_size is not None or manifest.pooling_layers > 1
+    return (HIDDEN, SENTENCE) if in_graph else (HIDDEN,)
 
 
 _ENGINES: weakref.WeakSet[Engine] = weakref.WeakSet()

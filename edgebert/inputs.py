@@ -9,7 +9,7 @@ from edgebert.errors import InputError
 
 ROLES = ("query", "document")
 SELF_TESTS = ("first-load", "always", "off")
-ON_LONG = ("error", "truncate")  # a manifest may also say "window", which no task has yet
+ON_LONG = ("error", "truncate", "window")
 
 
 def check_texts(texts: Iterable[str], *, name: str = "texts") -> list[str]:

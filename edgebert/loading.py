@@ -100,7 +100,7 @@ def _open(
         bundle.check_files(artifact)
         write_record(place, stamps)
     tokenizer = Tokenizer(bundle.directory, special_ids=manifest.special_ids)
-    engine = Engine(bundle.directory, artifact, options, task=manifest.task)
+    engine = Engine(bundle.directory, artifact, options, manifest=manifest)
     key = _digest("self-test", *_identity(written, artifact, engine.name))
     if self_test == "always" or (self_test == "first-load" and read_record(key) is None):
         try:

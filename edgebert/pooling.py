@@ -2,13 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
 from edgebert.errors import InputError
 from edgebert.inputs import check_choice
 from edgebert.types import FloatArray, IntArray
+
+HIDDEN, SENTENCE = "last_hidden_state", "sentence_embedding"
+
+
+def text_vectors(
+    outputs: Mapping[str, FloatArray], attention_mask: IntArray, how: str
+) -> FloatArray:
+    """Give each text's vector, not normalized: the graph's own, else the pooled hidden state.
+
+    Args:
+        outputs: A model's, by name: ``sentence_embedding`` float32 ``[batch, dim]``, or
+            ``last_hidden_state`` float32 ``[batch, seq, hidden]``, or both.
+        attention_mask: int64 ``[batch, seq]``.
+        how: Name of the pooling, for a graph that doesn't pool.
+
+    Returns:
+        float32 ``[batch, dim]``.
+    """
+    if SENTENCE in outputs:
+        return outputs[SENTENCE]
+    return pool(outputs[HIDDEN], attention_mask, how)
 
 
 def mean_pool(hidden: FloatArray, attention_mask: IntArray) -> FloatArray:

@@ -6,8 +6,6 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from edgebert.bundle import Bundle
 from edgebert.cpu import default_threads
 from edgebert.embedding import EmbeddingMethods
@@ -105,12 +103,11 @@ class Runtime(EmbeddingMethods):
         if firsts and (seconds is not None) != manifest.pairs:
             kind = "pairs of texts: give tuples (text, text_pair)" if manifest.pairs else "one text"
             raise InputError(f"This bundle was trained on {kind}.")
-        encodings = self._encodings(firsts, seconds, on_long)
-        logits = np.empty((len(encodings), len(manifest.labels)), dtype=np.float32)
-        for rows, _, values in self._run_all(encodings, None):
-            logits[rows] = values
-        dropped = np.array([one.dropped_tokens for one in encodings], dtype=np.int64)
-        return classify_logits(logits, manifest.labels, manifest.problem_type, top_k, dropped)
+        windowed = self._windowed(firsts, seconds, on_long)
+        logits = self._text_logits(windowed, width=len(manifest.labels))
+        return classify_logits(
+            logits, manifest.labels, manifest.problem_type, top_k, windowed.dropped_tokens
+        )
 
 
 def _info(

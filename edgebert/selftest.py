@@ -13,20 +13,28 @@ from edgebert.batching import pad
 from edgebert.cpu import cpu_name
 from edgebert.errors import SelfTestError
 from edgebert.manifest import Artifact, Manifest
-from edgebert.pooling import normalize_rows, pool
+from edgebert.pooling import normalize_rows, text_vectors
 from edgebert.tokenizer import Encoding, Tokenizer
-from edgebert.types import FloatArray
+from edgebert.types import Batch, FloatArray
 from runtimes.base import Backend
 
 
 def golden_encodings(tokenizer: Tokenizer, manifest: Manifest) -> list[Encoding]:
     """Encode the golden texts as they are, without prompts, cut at the manifest's length."""
     golden = manifest.golden
-    return tokenizer.encode(golden.texts, golden.text_pairs, max_length=manifest.max_length)
+    return tokenizer.encode(
+        golden.texts,
+        golden.text_pairs,
+        max_length=manifest.max_length,
+        masks=manifest.task == "fill-mask",
+    )
 
 
 def golden_outputs(backend: Backend, tokenizer: Tokenizer, manifest: Manifest) -> list[FloatArray]:
-    """Run each golden text alone.
+    """Run each golden text, or pair, alone.
+
+    For ``question-answering`` the texts are questions and their pairs contexts; for
+    ``multiple-choice`` they are prompts, and each pair is one choice.
 
     Args:
         backend: The artifact, opened.
@@ -34,24 +42,27 @@ def golden_outputs(backend: Backend, tokenizer: Tokenizer, manifest: Manifest) -
         manifest: Its ``golden``, ``task``, ``pooling`` and ``normalize`` are used.
 
     Returns:
-        One flat float32 array a text: ``text-classification`` its logits, ``[labels]``;
-        ``feature-extraction`` its pooled vector, ``[hidden]``, of unit length if the bundle says
-        so; ``fill-mask`` the largest logit of each token, ``[seq]`` (all of them would be
-        megabytes).
+        One flat float32 array a text: its logits, ``[labels]``, or ``[1]`` for a score or a choice;
+        ``token-classification`` those of each token, ``[seq * labels]``; ``question-answering``
+        those of each start, then of each end, ``[2 * seq]``; ``feature-extraction`` its vector,
+        ``[dim]``, of unit length if the bundle says so; ``fill-mask`` the largest logit of each
+        token, ``[seq]`` (all of them would be megabytes).
     """
     rows = []
     for encoding in golden_encodings(tokenizer, manifest):
         batch = pad([encoding], pad_id=tokenizer.pad_id)
-        outputs = backend.run(batch)
-        if manifest.task == "feature-extraction":
-            how = str(manifest.pooling)
-            vector = pool(outputs["last_hidden_state"], batch.attention_mask, how)
-            rows.append((normalize_rows(vector) if manifest.normalize else vector)[0])
-        elif manifest.task == "fill-mask":
-            rows.append(outputs["logits"][0].max(axis=-1))
-        else:
-            rows.append(outputs["logits"][0])
+        rows.append(_golden_row(backend.run(batch), batch, manifest))
     return rows
+
+
+def _golden_row(outputs: dict[str, FloatArray], batch: Batch, manifest: Manifest) -> FloatArray:
+    if manifest.task == "feature-extraction":
+        vector = text_vectors(outputs, batch.attention_mask, str(manifest.pooling))
+        return np.asarray((normalize_rows(vector) if manifest.normalize else vector)[0])
+    if manifest.task == "question-answering":
+        return np.concatenate([outputs["start_logits"][0], outputs["end_logits"][0]])
+    logits = outputs["logits"][0]
+    return np.ravel(logits.max(axis=-1) if manifest.task == "fill-mask" else logits)
 
 
 def run_self_test(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +12,7 @@ import numpy as np
 import tokenizers
 
 from edgebert.errors import DamagedBundleError, InputError
-from edgebert.inputs import ON_LONG, check_choice, check_texts
+from edgebert.inputs import check_choice, check_texts
 from edgebert.types import IntArray
 
 TOKENIZER_NAME = "tokenizer.json"
@@ -27,6 +28,10 @@ class Encoding:
             int64 ``[seq]``.
         offsets: Start and end of each token in characters of its text; ``(0, 0)`` for a special.
         special_tokens_mask: 1 for a token that the tokenizer added, int64 ``[seq]``.
+        text_ids: Which text a token is of: 0, 1 for the second of a pair, or -1 for a token that
+            the tokenizer added, int64 ``[seq]``. Unlike ``token_type_ids`` it's always told apart.
+        word_ids: Which word of its text a token is of, as the tokenizer splits words, from 0; or
+            -1 for a token that the tokenizer added, int64 ``[seq]``.
         dropped_tokens: How many tokens were cut off to fit the maximum length.
     """
 
@@ -34,10 +39,29 @@ class Encoding:
     token_type_ids: IntArray
     offsets: list[tuple[int, int]]
     special_tokens_mask: IntArray
+    text_ids: IntArray
+    word_ids: IntArray
     dropped_tokens: int
 
     def __len__(self) -> int:
         return len(self.input_ids)
+
+    def take(self, kept: IntArray, *, dropped_tokens: int) -> Encoding:
+        """Give an encoding of some of the tokens.
+
+        Args:
+            kept: Their places in this one, rising, int64 ``[kept]``.
+            dropped_tokens: What the new one says of itself.
+        """
+        return Encoding(
+            input_ids=self.input_ids[kept],
+            token_type_ids=self.token_type_ids[kept],
+            offsets=[self.offsets[i] for i in kept],
+            special_tokens_mask=self.special_tokens_mask[kept],
+            text_ids=self.text_ids[kept],
+            word_ids=self.word_ids[kept],
+            dropped_tokens=dropped_tokens,
+        )
 
 
 class Tokenizer:
@@ -58,7 +82,7 @@ class Tokenizer:
         Raises:
             DamagedBundleError: The file is missing or can't be read, or has no such padding token.
         """
-        path = Path(directory) / TOKENIZER_NAME
+        self._path = path = Path(directory) / TOKENIZER_NAME
         if not path.is_file():
             raise DamagedBundleError(f"{path} is missing; make the directory again.")
         try:
@@ -68,6 +92,8 @@ class Tokenizer:
         self._tokenizer.no_padding()
         self._tokenizer.no_truncation()
         self._tokenizer.encode_special_tokens = True
+        self.mask_id = special_ids.get("mask_token_id")
+        self._masking: tokenizers.Tokenizer | None = None
         self.pad_id = int(special_ids["pad_token_id"])
         if self._tokenizer.id_to_token(self.pad_id) is None:
             raise DamagedBundleError(f"{path} has no token with the pad_token_id {self.pad_id}.")
@@ -83,6 +109,7 @@ class Tokenizer:
         *,
         max_length: int | None,
         on_long: str = "truncate",
+        masks: bool = False,
     ) -> list[Encoding]:
         """Turn texts, or pairs of texts, into ids.
 
@@ -92,6 +119,7 @@ class Tokenizer:
             max_length: Longest result, special tokens included, or None for no limit. Tokens are
                 cut from the end; of a pair, from the longer text first.
             on_long: ``"truncate"`` or ``"error"``.
+            masks: Whether the mask token's text, like ``[MASK]``, is that token and no plain text.
 
         Returns:
             One `Encoding` a text, in order.
@@ -100,7 +128,7 @@ class Tokenizer:
             InputError: A text is no valid string, the two lists differ in length, ``max_length``
                 has no room for a token, or a text is too long and ``on_long`` is ``"error"``.
         """
-        check_choice("on_long", on_long, ON_LONG)
+        check_choice("on_long", on_long, ("error", "truncate"))
         inputs: list[Any] = check_texts(texts)
         if text_pairs is not None:
             seconds = check_texts(text_pairs, name="text_pairs")
@@ -112,15 +140,49 @@ class Tokenizer:
             inputs = list(zip(inputs, seconds, strict=True))
         if max_length is not None:
             self._check_room(max_length, pair=text_pairs is not None)
-        encoded = self._tokenizer.encode_batch(inputs)
+        encoded = (self._with_mask() if masks else self._tokenizer).encode_batch(inputs)
         too_long = [i for i, one in enumerate(encoded) if max_length and len(one.ids) > max_length]
         if too_long and on_long == "error":
             shown = ", ".join(f"texts[{i}]: {len(encoded[i].ids)}" for i in too_long[:10])
             raise InputError(
                 f"{len(too_long)} texts have more than {max_length} tokens ({shown}). Shorten "
-                "them, raise max_length where the model allows it, or give on_long='truncate'."
+                "them, raise max_length where the model allows it, or give on_long='truncate' "
+                "or 'window'."
             )
-        return [_truncated(one, max_length) for one in encoded]
+        return [_truncated(_encoding(one), max_length) for one in encoded]
+
+    @property
+    def mask_token(self) -> str:
+        """Text of the mask token, like ``[MASK]``.
+
+        Raises:
+            DamagedBundleError: ``special_ids`` has no ``mask_token_id``, or no token has that id.
+        """
+        token = None if self.mask_id is None else self._tokenizer.id_to_token(self.mask_id)
+        if token is None:
+            raise DamagedBundleError(
+                f"No mask can be filled: {self._path} has no token with the mask_token_id "
+                f"{self.mask_id} of the manifest. Make the bundle again."
+            )
+        return str(token)
+
+    def _with_mask(self) -> tokenizers.Tokenizer:
+        """Give a second tokenizer, to which the mask token isn't special, but a token of its own.
+
+        Of special tokens the texts are plain text to both; others are found in a text, with the
+        spaces that a model such as RoBERTa lets them swallow.
+        """
+        if self._masking is None:
+            settings = json.loads(self._tokenizer.to_str())
+            mask = self.mask_token
+            for token in settings["added_tokens"]:
+                token["special"] = token["special"] and token["content"] != mask
+            made = tokenizers.Tokenizer.from_str(json.dumps(settings))
+            if all(token["content"] != mask for token in settings["added_tokens"]):
+                made.add_tokens([tokenizers.AddedToken(mask, normalized=False, special=False)])
+            made.encode_special_tokens = True
+            self._masking = made  # made twice when two threads come at once, which does no harm
+        return self._masking
 
     def _check_room(self, max_length: int, *, pair: bool) -> None:
         specials = self.num_special_tokens(pair)
@@ -131,23 +193,35 @@ class Tokenizer:
             )
 
 
-def _truncated(encoded: tokenizers.Encoding, max_length: int | None) -> Encoding:
-    ids = np.array(encoded.ids, dtype=np.int64)
-    type_ids = np.array(encoded.type_ids, dtype=np.int64)
+def _encoding(encoded: tokenizers.Encoding) -> Encoding:
     specials = np.array(encoded.special_tokens_mask, dtype=np.int64)
-    dropped = 0 if max_length is None else max(0, len(ids) - max_length)
+    return Encoding(
+        input_ids=np.array(encoded.ids, dtype=np.int64),
+        token_type_ids=np.array(encoded.type_ids, dtype=np.int64),
+        offsets=encoded.offsets,
+        special_tokens_mask=specials,
+        text_ids=_numbered(encoded.sequence_ids, specials),
+        word_ids=_numbered(encoded.word_ids, specials),
+        dropped_tokens=0,
+    )
+
+
+def _numbered(numbers: list[int | None], specials: IntArray) -> IntArray:
+    known = np.array([-1 if n is None else n for n in numbers], dtype=np.int64)
+    return np.where(specials == 1, -1, known)
+
+
+def _truncated(encoding: Encoding, max_length: int | None) -> Encoding:
+    dropped = 0 if max_length is None else max(0, len(encoding) - max_length)
     if not dropped:
-        return Encoding(ids, type_ids, encoded.offsets, specials, 0)
-    # -1 for a special token, else which text the token belongs to
-    owner = np.array([-1 if which is None else which for which in encoded.sequence_ids])
-    owner[specials == 1] = -1
-    room = len(ids) - dropped - int((owner == -1).sum())
+        return encoding
+    owner = encoding.text_ids
+    room = len(encoding) - dropped - int((owner == -1).sum())
     counts = int((owner == 0).sum()), int((owner == 1).sum())
     keep = owner == -1
     for text, length in enumerate(longest_first(*counts, room=room)):
         keep[np.flatnonzero(owner == text)[:length]] = True
-    offsets = [span for span, kept in zip(encoded.offsets, keep, strict=True) if kept]
-    return Encoding(ids[keep], type_ids[keep], offsets, specials[keep], dropped)
+    return encoding.take(np.flatnonzero(keep), dropped_tokens=dropped)
 
 
 def longest_first(first: int, second: int, *, room: int) -> tuple[int, int]:

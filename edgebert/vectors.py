@@ -44,7 +44,7 @@ class VectorForm:
             InputError: A value is not allowed, or ``int8`` can't be had.
         """
         check_choice("dtype", dtype, DTYPES)
-        width = manifest.hidden_size
+        width = manifest.vector_size
         dim = width if truncate_dim is None else check_count("truncate_dim", truncate_dim)
         if dim > width:
             raise InputError(f"truncate_dim is {dim}; these vectors have {width} dimensions.")

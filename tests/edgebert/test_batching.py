@@ -10,7 +10,7 @@ from edgebert.types import Batch
 def encoding(*ids, dropped=0):
     array = np.array(ids, dtype=np.int64)
     zeros = np.zeros_like(array)
-    return Encoding(array, zeros, [(0, 0)] * len(ids), zeros, dropped)
+    return Encoding(array, zeros, [(0, 0)] * len(ids), zeros, zeros, zeros, dropped)
 
 
 def batch_of(mask):

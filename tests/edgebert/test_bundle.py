@@ -214,7 +214,7 @@ def test_golden_outputs_of_a_masked_language_model_are_one_number_a_token():
 
         def encode(self, texts, *_args, **_kwargs):
             ids = np.array([4, 5, 6])
-            return [Encoding(ids, ids * 0, [], ids * 0, 0) for _ in texts]
+            return [Encoding(ids, *[ids * 0] * 5, 0) for _ in texts]
 
     class Masked:
         task = "fill-mask"
