@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -13,10 +14,11 @@ from compress.data import Split
 from compress.encoding import RowArray
 from compress.metrics import MULTI_LABEL, label_ids, label_matrix
 from compress.task_head import TaskHead
-from compress.task_rows import TaskRows, context_tokens
+from compress.task_rows import TaskRows
 from edgebert.errors import DataError
 from edgebert.tokenizer import Encoding
 from edgebert.types import IntArray
+from edgebert.windows import Window
 
 IGNORED = -100  # what torch's cross entropy leaves out
 
@@ -97,100 +99,90 @@ def make_targets(rows: TaskRows, split: Split, head: TaskHead) -> Targets:
 def _tag_ids(rows: TaskRows, split: Split, labels: Sequence[str]) -> list[IntArray]:
     """Give each row's tokens the tag of the word that they are the first of, else -100."""
     places = {label: place for place, label in enumerate(labels)}
-    found = []
-    for row, words in enumerate(word_tokens(rows, split)):
-        owner = int(rows.owners[row])
-        tags = (split.labels or [])[owner]
-        unknown = sorted({str(tag) for tag in _several(tags)} - places.keys())
-        if unknown:
-            raise DataError(f"Tags {', '.join(unknown)} are not among {', '.join(labels)}.")
-        ids = np.full(int(rows.encoded.lengths[row]), IGNORED, np.int64)
-        for word, token in words:
-            ids[token] = places[_several(tags)[word]]
-        found.append(ids)
-    return found
+    tags: list[Any] = split.labels or []
+    unknown = sorted({tag for one in tags for tag in one} - places.keys())
+    if unknown:
+        raise DataError(f"Tags {', '.join(unknown)} are not among {', '.join(labels)}.")
+    texts, windows = _parts(rows, split)
+    whole = []
+    for text, one, first in zip(texts, tags, word_tokens(rows, split), strict=True):
+        ids = np.full(len(text), IGNORED, np.int64)
+        known = first >= 0
+        ids[first[known]] = np.array([places[tag] for tag in one], dtype=np.int64)[known]
+        whole.append(ids)
+    return [
+        whole[owner][window.positions]
+        for owner, window in zip(rows.owners.tolist(), windows, strict=True)
+    ]
 
 
-def _several(tags: object) -> tuple[str, ...]:
-    return tags if isinstance(tags, tuple) else (str(tags),)
-
-
-def word_tokens(rows: TaskRows, split: Split) -> list[list[tuple[int, int]]]:
-    """Find each word's first token in every row that has it.
+def word_tokens(rows: TaskRows, split: Split) -> list[IntArray]:
+    """Find the first token of each word.
 
     Args:
         rows: Of ``make_rows`` for ``token-classification``.
         split: The same split, with ``word_spans``.
 
     Returns:
-        For each row, pairs of word and token, rising. A word of characters that the tokenizer
-        drops has no token.
+        For each example, int64 ``[words]`` of places in its whole encoding; -1 for a word of which
+        the tokenizer leaves nothing.
     """
-    encodings, spans = rows.encodings, split.word_spans
-    if encodings is None or spans is None:
+    texts, _ = _parts(rows, split)
+    if split.word_spans is None:
         raise DataError(f"{split.source} has no words; give a CoNLL file or a column 'tokens'.")
-    touched = [
-        _touched(encoding, spans[int(owner)])
-        for encoding, owner in zip(encodings, rows.owners, strict=True)
-    ]
-    first: dict[tuple[int, int], int] = {}  # of a word, its first token's start
-    for owner, found in zip(rows.owners.tolist(), touched, strict=True):
-        for word, _, start in found:
-            first[owner, word] = min(start, first.get((owner, word), start))
-    return [
-        [(word, token) for word, token, start in found if start == first[owner, word]]
-        for owner, found in zip(rows.owners.tolist(), touched, strict=True)
-    ]
+    return [_first_tokens(text, spans) for text, spans in zip(texts, split.word_spans, strict=True)]
 
 
-def _touched(encoding: Encoding, spans: list[tuple[int, int]]) -> list[tuple[int, int, int]]:
-    """Give each word's first token in one row as word, token, start of the token."""
-    found: list[tuple[int, int, int]] = []
+def _first_tokens(text: Encoding, spans: Sequence[tuple[int, int]]) -> IntArray:
+    first = np.full(len(spans), -1, np.int64)
     word = 0
-    for token, (start, end) in enumerate(encoding.offsets):
-        if encoding.special_tokens_mask[token] or start >= end:
+    for token, (start, end) in enumerate(text.offsets):
+        if text.special_tokens_mask[token] or start >= end:
             continue
         while word < len(spans) and spans[word][1] <= start:
             word += 1
         if word < len(spans) and spans[word][0] < end:
-            found.append((word, token, start))
-            word += 1  # its other tokens start before the next word does
-    return found
+            first[word] = token
+            word += 1  # its other tokens end before the next word starts
+    return first
 
 
 def _answer_places(rows: TaskRows, split: Split) -> IntArray:
     """Find the first answer's tokens in each row, int64 ``[rows, 2]``; 0 where it isn't whole."""
-    if rows.encodings is None:
-        raise DataError("Answers need encodings with offsets; make the rows with make_rows.")
+    texts, windows = _parts(rows, split)
+    answers: list[Any] = split.labels or []
+    whole = [
+        answer_tokens(text, one[0][1], one[0][1] + len(one[0][0])) if one else None
+        for text, one in zip(texts, answers, strict=True)
+    ]
     places = np.zeros((len(rows), 2), np.int64)
-    for row, (encoding, owner) in enumerate(zip(rows.encodings, rows.owners, strict=True)):
-        answers = _several_answers((split.labels or [])[int(owner)])
-        if answers:
-            text, start = answers[0]
-            places[row] = answer_tokens(encoding, start, start + len(text))
+    for row, (owner, window) in enumerate(zip(rows.owners.tolist(), windows, strict=True)):
+        found = np.flatnonzero(np.isin(window.positions, whole[owner] or ()))
+        if found.size and (window.positions[found[[0, -1]]] == whole[owner]).all():
+            places[row] = found[[0, -1]]
     return places
 
 
-def _several_answers(label: object) -> tuple[tuple[str, int], ...]:
-    return label if isinstance(label, tuple) else ()
-
-
-def answer_tokens(encoding: Encoding, start: int, end: int) -> tuple[int, int]:
-    """Find the tokens that cover characters of the context.
+def answer_tokens(text: Encoding, start: int, end: int) -> tuple[int, int] | None:
+    """Find the tokens that cover characters of a context.
 
     Args:
-        encoding: A question and a window of its context.
+        text: A question and its whole context.
         start: First character of the answer, in the context.
         end: Behind its last one.
 
     Returns:
-        First and last token; ``(0, 0)`` if the window lacks a part of the answer.
+        First and last token, or None where the tokenizer leaves nothing of the answer.
     """
-    window = context_tokens(encoding)
-    offsets = encoding.offsets[window]
-    if not offsets or offsets[0][0] > start or offsets[-1][1] < end:
-        return 0, 0
-    inside = [i for i, (a, b) in enumerate(offsets) if a < end and b > start and a < b]
-    if not inside:
-        return 0, 0
-    return window.start + inside[0], window.start + inside[-1]
+    inside = [
+        token
+        for token, (first, last) in enumerate(text.offsets)
+        if first < end and last > start and first < last and text.text_ids[token] == 1
+    ]
+    return (inside[0], inside[-1]) if inside else None
+
+
+def _parts(rows: TaskRows, split: Split) -> tuple[list[Encoding], list[Window]]:
+    if rows.texts is None or rows.windows is None:
+        raise DataError(f"The rows of {split.source} have no tokens; they are of another task.")
+    return rows.texts, rows.windows

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -13,6 +14,9 @@ from compress.task_head import TaskHead
 from edgebert.errors import DataError
 from edgebert.tokenizer import Encoding, Tokenizer
 from edgebert.types import IntArray
+from edgebert.windows import Window, cut_windows
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,13 +27,15 @@ class TaskRows:
         encoded: One entry a row: a text, a pair, a window of a long text, or a prompt with one of
             its choices.
         owners: Which example of the split a row belongs to, int64 ``[rows]``; never decreasing.
-        encodings: One a row, with what ties a token to its characters; None for tasks that look at
-            no token.
+        texts: Each example as a whole, with what ties a token to its characters; None for tasks
+            that look at no token.
+        windows: What part of its text each row is; None for tasks that look at no token.
     """
 
     encoded: EncodedTexts
     owners: IntArray
-    encodings: list[Encoding] | None = None
+    texts: list[Encoding] | None = None
+    windows: list[Window] | None = None
 
     def __len__(self) -> int:
         return len(self.encoded)
@@ -74,6 +80,7 @@ def make_rows(
 
     Raises:
         DataError: The split has no choices though the task needs them.
+        InputError: What every window of an example keeps, like a question, fills ``max_length``.
     """
     if head.per_token:
         return _token_rows(split, tokenizer, max_length=max_length, stride=stride)
@@ -93,19 +100,31 @@ def make_rows(
     return TaskRows(encoded, owners)
 
 
+def take_rows(rows: TaskRows, chosen: RowArray) -> TaskRows:
+    """Keep some rows, int64 ``[n]``, rising; what belongs to examples stays as it is."""
+    encoded = EncodedTexts(
+        [rows.encoded.input_ids[row] for row in chosen],
+        [rows.encoded.token_type_ids[row] for row in chosen],
+        rows.encoded.sha256,
+    )
+    windows = None if rows.windows is None else [rows.windows[row] for row in chosen]
+    return TaskRows(encoded, rows.owners[chosen], rows.texts, windows)
+
+
 def _token_rows(
-    split: Split,
-    tokenizer: Tokenizer,
-    *,
-    max_length: int,
-    stride: int | None,  # noqa: ARG001
+    split: Split, tokenizer: Tokenizer, *, max_length: int, stride: int | None
 ) -> TaskRows:
-    encodings = tokenizer.encode(split.texts, split.text_pairs, max_length=max_length)
-    owners = np.arange(len(split), dtype=np.int64)
-    return TaskRows(pack_encodings(encodings), owners, encodings)
-
-
-def context_tokens(encoding: Encoding) -> slice:
-    """Find the tokens of a pair's second text, which stand beside each other."""
-    context = np.flatnonzero(encoding.text_ids == 1)
-    return slice(int(context[0]), int(context[-1]) + 1) if context.size else slice(0, 0)
+    """Cut each text, of a pair the second one, so that every token is in a row."""
+    texts = tokenizer.encode(split.texts, split.text_pairs, max_length=None)
+    side = 0 if split.text_pairs is None else 1
+    windows: list[Window] = []
+    owners: list[int] = []
+    for example, text in enumerate(texts):
+        name = f"Example {example + 1} of {split.source}"
+        found = cut_windows(text, max_length=max_length, stride=stride, side=side, name=name)
+        windows += found
+        owners += [example] * len(found)
+    encoded = pack_encodings([window.encoding for window in windows])
+    if len(windows) > len(texts):
+        logger.info("%s: %d texts give %d windows.", split.source, len(texts), len(windows))
+    return TaskRows(encoded, np.array(owners, dtype=np.int64), texts, windows)

@@ -29,7 +29,7 @@ def test_a_class_is_its_place_in_the_labels_of_the_head(tokenizer):
     split = make_split("train", "here", ["good", "bad"], labels=["yes", "no"])
     head = TaskHead(task="text-classification", labels=("no", "yes"))
     rows = make_rows(split, head, tokenizer, max_length=8)
-    assert rows.encodings is None
+    assert rows.windows is None
     assert make_targets(rows, split, head).batch([1, 0], 3).tolist() == [0, 1]
 
 
@@ -111,3 +111,40 @@ def test_an_answer_is_its_first_and_last_token_in_the_context(tokenizer):
     rows = make_rows(split, head, tokenizer, max_length=16)
     assert tokens(rows, 0)[3:] == ["[SEP]", "the", "good", "film", "[SEP]"]
     assert make_targets(rows, split, head).batch([0, 1], 9).tolist() == [[5, 6], [0, 0]]
+
+
+def test_every_word_of_a_long_text_is_the_first_token_of_its_tag_in_some_window(tokenizer):
+    words = ["film", "abc", "good"] * 7
+    text = " ".join(words)
+    spans, at = [], 0
+    for word in words:
+        spans.append((at, at + len(word)))
+        at += len(word) + 1
+    labels = [tuple(f"B-{i}" for i in range(21))]
+    split = make_split("train", "here", [text], labels=labels, word_spans=[spans])
+    head = TaskHead(task="token-classification", labels=labels[0])
+    rows = make_rows(split, head, tokenizer, max_length=9, stride=2)
+    assert max(rows.encoded.lengths) == 9
+    targets = make_targets(rows, split, head)
+    found = targets.batch(range(len(rows)), 9)
+    assert set(found.flatten().tolist()) == {-100, *range(21)}
+    for row, tags in enumerate(found.tolist()):
+        for token, tag in zip(tokens(rows, row), tags, strict=False):
+            assert token == (words[tag][: len(token)] if tag >= 0 else token)
+            assert tag == -100 or not token.startswith("##")
+
+
+def test_an_answer_counts_in_the_windows_that_hold_all_of_it(tokenizer):
+    context = "the film . " * 6 + "very good plot"
+    split = make_split(
+        "train", "here", ["not"], text_pairs=[context], labels=[(("good plot", 71),)]
+    )
+    assert context[71:] == "good plot"
+    head = TaskHead(task="question-answering")
+    rows = make_rows(split, head, tokenizer, max_length=10, stride=3)
+    targets = make_targets(rows, split, head).batch(range(len(rows)), 10).tolist()
+    for row, (first, last) in enumerate(targets):
+        held = tokens(rows, row)[first : last + 1]
+        assert held == (["good", "plot"] if "plot" in tokens(rows, row) else ["[CLS]"])
+    assert sum(first > 0 for first, _ in targets) == 1
+    assert len(rows) > 3
