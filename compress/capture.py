@@ -36,13 +36,15 @@ class Wanted:
         hidden_states: 0 for the embedding output, then 1-based layers.
         relations: 1-based layers whose queries, keys and values to take.
         logits: Whether the head runs at all; without it only the encoder does.
-        pooled: How to pool the last hidden state into one vector a text; None for no vector.
+        pooled: How to pool hidden states into one vector a text; None for no vector.
+        pooling_layers: How many of the last layers are averaged before they are pooled.
     """
 
     hidden_states: tuple[int, ...] = ()
     relations: tuple[int, ...] = ()
     logits: bool = True
     pooled: Pooling | None = None
+    pooling_layers: int = 1
 
     @property
     def tokens(self) -> bool:
@@ -55,7 +57,9 @@ class Features:
     """What was wanted of one batch, padded like the batch.
 
     Attributes:
-        logits: ``[B, C]`` or, for fill-mask, ``[B, S, C]``; None when not wanted or without a head.
+        logits: ``[B, C]``; ``[B, S, C]`` for tags and masks; ``[B, S, 2]`` for start and end of an
+            answer; ``[B, 1]`` for a score, and for a choice, each a row of its own. None when not
+            wanted or without a head.
         hidden: ``[B, S, H]`` by layer, 0 the embedding output.
         query: ``[B, S, A * d]`` by 1-based layer.
         key: As ``query``.
@@ -92,11 +96,12 @@ def forward_features(model: nn.Module, batch: Mapping[str, Tensor], wanted: Want
     require_layers(model, wanted)
     runs: Any = model if wanted.logits else getattr(model, "base_model", model)
     need_hidden = bool(wanted.hidden_states) or wanted.pooled is not None
+    inputs = model_inputs(runs, batch)
+    if _takes_choices(runs):  # each row a choice of its own: one choice a question
+        inputs = {name: values[:, None] for name, values in inputs.items()}
     with captured_projections(model, wanted.relations) as layers:
-        output = runs(
-            **model_inputs(runs, batch), output_hidden_states=need_hidden, return_dict=True
-        )
-    logits = getattr(output, "logits", None) if wanted.logits else None
+        output = runs(**inputs, output_hidden_states=need_hidden, return_dict=True)
+    logits = _logits(output) if wanted.logits else None
     if wanted.logits and logits is None:
         raise ModelError(
             f"{type(model).__name__} has no head, so it gives no logits; use a model with a head "
@@ -106,11 +111,26 @@ def forward_features(model: nn.Module, batch: Mapping[str, Tensor], wanted: Want
     if need_hidden:
         features.hidden = {i: output.hidden_states[i] for i in wanted.hidden_states}
     if wanted.pooled is not None:
-        features.pooled = pool(output.hidden_states[-1], batch["attention_mask"], wanted.pooled)
+        hidden = output.hidden_states[-1]
+        if wanted.pooling_layers > 1:
+            hidden = torch.stack(output.hidden_states[-wanted.pooling_layers :]).mean(dim=0)
+        features.pooled = pool(hidden, batch["attention_mask"], wanted.pooled)
     if wanted.relations:
         features.num_heads = int(_config(model).num_attention_heads)
         _take_relations(features, layers, wanted.relations)
     return features
+
+
+def _takes_choices(model: nn.Module) -> bool:
+    return type(model).__name__.endswith("ForMultipleChoice")
+
+
+def _logits(output: Any) -> Tensor | None:
+    start: Tensor | None = getattr(output, "start_logits", None)
+    if start is not None:
+        return torch.stack([start, output.end_logits], dim=-1)
+    logits: Tensor | None = getattr(output, "logits", None)
+    return logits
 
 
 def model_inputs(model: nn.Module, batch: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -131,6 +151,7 @@ def require_layers(model: nn.Module, wanted: Wanted) -> None:
     count = int(_config(model).num_hidden_layers)
     bad = [i for i in wanted.hidden_states if not 0 <= i <= count]
     bad += [i for i in wanted.relations if not 1 <= i <= count]
+    bad += [wanted.pooling_layers] if not 1 <= wanted.pooling_layers <= count else []
     if bad:
         raise InputError(
             f"{type(model).__name__} has layers 1 to {count} (0 is the embedding output), "

@@ -29,9 +29,10 @@ class MethodSettings:
         num_relation_heads: minilm: what relations are split into; None for the most heads, up to
             the teacher's own, that divide both widths.
         teacher_layer: minilm: 1-based teacher layer to imitate; None for the last.
-        class_weights: One a class in the order of the logits, for true labels.
-        problem_type: One label a text or any number.
+        class_weights: One a class or tag in the order of the logits, for true labels.
+        problem_type: Of classes: one label a text or any number.
         pooling: embedding: how both models make one vector of a text.
+        pooling_layers: embedding: how many of the teacher's last layers are averaged before.
     """
 
     temperature: float = 2.0
@@ -47,6 +48,7 @@ class MethodSettings:
     class_weights: tuple[float, ...] | None = None
     problem_type: ProblemType = "single_label_classification"
     pooling: Pooling = "mean"
+    pooling_layers: int = 1
 
     def __post_init__(self) -> None:
         if not 0 < self.temperature < math.inf:
@@ -56,7 +58,7 @@ class MethodSettings:
         for name, value in vars(self).items():
             if name.endswith("_weight") and not 0 <= value < math.inf:
                 raise InputError(f"{name} must be 0 or more and finite, got {value}.")
-        for name in ("num_relation_heads", "teacher_layer"):
+        for name in ("num_relation_heads", "teacher_layer", "pooling_layers"):
             if getattr(self, name) is not None:
                 require_at_least(name, getattr(self, name), 1)
         if self.class_weights is not None and not all(w > 0 for w in self.class_weights):

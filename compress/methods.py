@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
 
 import numpy as np
 from torch import Tensor, nn
 
+from compress.method_names import METHODS, Method, fitting_methods
 from compress.method_settings import MethodSettings
 from compress.phase import Phase, Term
 from compress.phase_builder import PhaseBuilder
@@ -25,14 +25,6 @@ __all__ = [
     "collapse_check",
 ]
 
-Method = Literal["logits", "tinybert", "distilbert", "minilm", "embedding"]
-METHODS: dict[str, tuple[Task, ...]] = {  # and the tasks that each serves
-    "logits": ("text-classification",),
-    "tinybert": ("text-classification", "feature-extraction", "fill-mask"),
-    "distilbert": ("text-classification", "fill-mask"),
-    "minilm": ("text-classification", "feature-extraction", "fill-mask"),
-    "embedding": ("feature-extraction",),
-}
 COLLAPSED_COSINE = 0.98
 
 
@@ -45,6 +37,7 @@ def build_phases(
     config: MethodSettings,
     task: Task,
     basis: Tensor | None = None,
+    dense: tuple[nn.Module, nn.Module] | None = None,
     extra_terms: Mapping[str, Term] | None = None,
 ) -> list[Phase]:
     """Compose a method for a student and its teacher.
@@ -55,8 +48,9 @@ def build_phases(
         teacher: A transformers model, its labels in the student's order.
         layer_map: 1-based teacher layer of each student layer.
         config: Weights, temperature, heads.
-        task: Decides the last phase: soft targets, hidden tokens or pooled vectors.
+        task: Decides the last phase: targets of its labels, hidden tokens or pooled vectors.
         basis: ``[H_teacher, H_student]`` of a projected student, where projections start.
+        dense: The student's and the teacher's module after the pooling, where there is one.
         extra_terms: The caller's own, added to the last phase.
 
     Returns:
@@ -69,9 +63,9 @@ def build_phases(
     if method not in METHODS:
         raise InputError(f"Unknown method {method!r}. Known methods: {', '.join(METHODS)}.")
     if task not in METHODS[method]:
-        fitting = [name for name, tasks in METHODS.items() if task in tasks]
-        raise InputError(f"Method {method!r} doesn't fit {task}; use {' or '.join(fitting)}.")
-    builder = PhaseBuilder(student, teacher, layer_map, config, task, basis)
+        fitting = " or ".join(fitting_methods(task))
+        raise InputError(f"Method {method!r} doesn't fit {task}; use {fitting}.")
+    builder = PhaseBuilder(student, teacher, layer_map, config, task, basis, dense)
     phases = builder.build(method)
     for name, term in (extra_terms or {}).items():
         if name in phases[-1].terms:

@@ -76,7 +76,7 @@ def check_checkpoint(path: Path) -> None:
     else:
         raise _no_weights(path)
     for shard in shards:
-        _check_safetensors(path / shard)
+        check_safetensors(path / shard)
 
 
 def _no_weights(path: Path) -> ModelError:
@@ -94,8 +94,12 @@ def _no_weights(path: Path) -> ModelError:
     )
 
 
-def _check_safetensors(file: Path) -> None:
-    """Compare the size of a file with what its header says."""
+def check_safetensors(file: Path) -> None:
+    """Compare the size of a file with what its header says.
+
+    Raises:
+        ModelError: It is missing, no safetensors file, or not as long as its header says.
+    """
     if not file.is_file():
         raise ModelError(f"{file} is missing; get the checkpoint again.")
     size = file.stat().st_size

@@ -79,8 +79,9 @@ class Phase:
         Args:
             student: With what `student_wanted` says, with gradients.
             teacher: With what `teacher_wanted` says, without.
-            batch: ``attention_mask`` and, for terms on true labels, ``labels``: int64 ``[B]``,
-                float ``[B, C]`` for many labels a text, or int64 ``[B, S]`` for hidden tokens.
+            batch: ``attention_mask``; for terms on true labels ``labels``, as
+                `compress.targets.Targets` gives them, or int64 ``[B, S]`` for hidden tokens; for
+                choices ``questions``, the question of each row.
 
         Returns:
             Scalars, each times its weight; their sum is the loss.
@@ -100,19 +101,21 @@ def merge_wanted(parts: Iterable[Wanted]) -> Wanted:
     """
     hidden: set[int] = set()
     relations: set[int] = set()
-    pooled: set[Pooling] = set()
+    pooled: set[tuple[Pooling, int]] = set()
     logits = False
     for part in parts:
         hidden |= set(part.hidden_states)
         relations |= set(part.relations)
         logits = logits or part.logits
         if part.pooled is not None:
-            pooled.add(part.pooled)
+            pooled.add((part.pooled, part.pooling_layers))
     if len(pooled) > 1:
         raise InputError(f"The terms of one phase pool in one way, not in {sorted(pooled)}.")
+    pooling, layers = pooled.pop() if pooled else (None, 1)
     return Wanted(
         hidden_states=tuple(sorted(hidden)),
         relations=tuple(sorted(relations)),
         logits=logits,
-        pooled=pooled.pop() if pooled else None,
+        pooled=pooling,
+        pooling_layers=layers,
     )

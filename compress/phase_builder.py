@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any, Literal
 
 import torch
@@ -12,16 +13,16 @@ from compress.capture import attention_modules
 from compress.method_settings import TOKEN_SOFT_WEIGHT, MethodSettings
 from compress.phase import Phase
 from compress.settings import Task
+from compress.target_terms import hard_term, soft_term
+from compress.task_head import PER_TOKEN
 from compress.terms import (
+    VectorHeads,
     attention_term,
-    hard_term,
     hidden_term,
-    hidden_token_term,
     last_hidden_term,
     pooled_term,
     relation_term,
     similarity_term,
-    soft_term,
 )
 from edgebert.errors import InputError
 
@@ -39,8 +40,20 @@ class PhaseBuilder:
         settings: MethodSettings,
         task: Task,
         basis: Tensor | None,
+        dense: tuple[nn.Module, nn.Module] | None = None,
     ) -> None:
-        self.student, self.teacher = student, teacher
+        """Bind the two.
+
+        Args:
+            student: A transformers model.
+            teacher: A transformers model.
+            layer_map: 1-based teacher layer of each student layer.
+            settings: Weights, temperature, heads.
+            task: Of both.
+            basis: ``[H_teacher, H_student]`` of a projected student.
+            dense: The student's and the teacher's module after the pooling, where there is one.
+        """
+        self.student, self.teacher, self.dense = student, teacher, dense
         self.settings, self.task, self.basis = settings, task, basis
         self.ours, self.theirs = _config_of(student), _config_of(teacher)
         if len(layer_map) != self.ours.num_hidden_layers:
@@ -94,7 +107,7 @@ class PhaseBuilder:
         return Phase(name="relations", terms=terms, reports_score=False, note=UNTRAINED)
 
     def last_phase(self, *, hidden: Literal["none", "mse", "cosine"] = "none") -> Phase:
-        """Train what the task reads, with a hidden-state term of one kind beside it."""
+        """Train the output that the task reads, with a hidden-state term of one kind beside it."""
         name = "embedding" if self.task == "feature-extraction" else "prediction"
         phase = Phase(name=name, terms={})
         if self.task == "feature-extraction":
@@ -116,7 +129,7 @@ class PhaseBuilder:
         return phase
 
     def add_targets(self, phase: Phase) -> None:
-        """Soft and hard targets of a text's classes."""
+        """Soft and hard targets of the task's labels."""
         settings, classes = self.settings, int(self.ours.num_labels)
         if classes != self.theirs.num_labels:
             raise InputError(
@@ -127,12 +140,20 @@ class PhaseBuilder:
             raise InputError(
                 f"class_weights has {len(settings.class_weights)} weights for {classes} classes."
             )
+        if self.task in PER_TOKEN:
+            self.require_same_vocabulary()
         many = settings.problem_type == "multi_label_classification"
         if settings.hard_weight < 1:
-            weight = 1 - settings.hard_weight
-            phase.terms["soft"] = soft_term(settings.temperature, weight=weight, multi_label=many)
+            phase.terms["soft"] = soft_term(
+                self.task,
+                settings.temperature,
+                weight=1 - settings.hard_weight,
+                multi_label=many and self.task == "text-classification",
+            )
         if settings.hard_weight:
-            phase.terms["hard"] = hard_term(settings.class_weights, weight=settings.hard_weight)
+            phase.terms["hard"] = hard_term(
+                self.task, settings.class_weights, weight=settings.hard_weight
+            )
 
     def add_token_targets(self, phase: Phase) -> None:
         """Soft targets of every token, and the true tokens where they were hidden."""
@@ -140,21 +161,29 @@ class PhaseBuilder:
         settings = self.settings
         if settings.hard_weight < 1:
             weight = TOKEN_SOFT_WEIGHT * (1 - settings.hard_weight)
-            phase.terms["soft"] = soft_term(settings.temperature, weight=weight)
+            phase.terms["soft"] = soft_term(self.task, settings.temperature, weight=weight)
         if settings.hidden_token_weight:
-            phase.terms["hidden_token"] = hidden_token_term(weight=settings.hidden_token_weight)
+            weight = settings.hidden_token_weight
+            phase.terms["hidden_token"] = hard_term(self.task, None, weight=weight)
 
     def add_pooled(self, phase: Phase) -> None:
         """Directions of pooled vectors, and the cosines among them."""
         settings = self.settings
+        layers = settings.pooling_layers
+        heads = VectorHeads(
+            pooling=settings.pooling,
+            student_layers=min(layers, int(self.ours.num_hidden_layers)),
+            teacher_layers=layers,
+        )
+        if self.dense is not None:
+            heads = replace(heads, student_dense=self.dense[0], teacher_dense=self.dense[1])
         if settings.pooled_weight:
-            phase.terms["pooled"] = pooled_term(
-                settings.pooling, self.projection(phase, "pooled"), weight=settings.pooled_weight
-            )
+            # behind a Dense module both have one width
+            same = self.dense is not None
+            projection = nn.Identity() if same else self.projection(phase, "pooled")
+            phase.terms["pooled"] = pooled_term(heads, projection, weight=settings.pooled_weight)
         if settings.similarity_weight:
-            phase.terms["similarity"] = similarity_term(
-                settings.pooling, weight=settings.similarity_weight
-            )
+            phase.terms["similarity"] = similarity_term(heads, weight=settings.similarity_weight)
 
     def projection(self, phase: Phase, name: str) -> nn.Module:
         """Make the map from the student's width to the teacher's, trained where they differ."""

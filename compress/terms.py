@@ -1,8 +1,9 @@
-"""Loss terms: a function of `compress.losses` bound to layers, weights and projections."""
+"""Loss terms that look inside a model: hidden states, attention, vectors."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 import torch
@@ -12,53 +13,16 @@ from compress.capture import Features, Pooling, Wanted
 from compress.losses import (
     attention_score_loss,
     cosine_loss,
-    hard_label_loss,
     masked_mse,
-    masked_token_loss,
-    multi_label_soft_target_loss,
     relation_loss,
     similarity_matrix_loss,
-    soft_target_loss,
     vector_cosine_loss,
 )
-from compress.phase import LOGITS, Term
+from compress.phase import Loss, Term
 from edgebert.errors import InputError
 
 TokenLoss: TypeAlias = Callable[[Tensor, Tensor, Tensor], Tensor]
 Kind = Literal["query", "key", "value"]
-
-
-def soft_term(temperature: float, *, weight: float, multi_label: bool = False) -> Term:
-    """Compare logits: of texts ``[B, C]`` or of tokens ``[B, S, C]``."""
-
-    def loss(student: Features, teacher: Features, batch: Mapping[str, Tensor]) -> Tensor:
-        ours, theirs = _logits(student), _logits(teacher)
-        if multi_label:
-            return multi_label_soft_target_loss(ours, theirs, temperature)
-        mask = batch["attention_mask"] if ours.dim() == 3 else None
-        return soft_target_loss(ours, theirs, temperature, attention_mask=mask)
-
-    return Term(loss=loss, weight=weight, student_wanted=LOGITS, teacher_wanted=LOGITS)
-
-
-def hard_term(class_weights: tuple[float, ...] | None, *, weight: float) -> Term:
-    """Compare the student's logits with true labels."""
-
-    def loss(student: Features, _teacher: Features, batch: Mapping[str, Tensor]) -> Tensor:
-        logits = _logits(student)
-        factors = None if class_weights is None else logits.new_tensor(class_weights)
-        return hard_label_loss(logits, _labels(batch), class_weights=factors)
-
-    return Term(loss=loss, weight=weight, student_wanted=LOGITS)
-
-
-def hidden_token_term(*, weight: float) -> Term:
-    """Compare the student's token logits with the tokens that were hidden from it."""
-
-    def loss(student: Features, _teacher: Features, batch: Mapping[str, Tensor]) -> Tensor:
-        return masked_token_loss(_logits(student), _labels(batch))
-
-    return Term(loss=loss, weight=weight, student_wanted=LOGITS)
 
 
 def hidden_term(
@@ -134,24 +98,67 @@ def relation_term(kind: Kind, layers: tuple[int, int], *, heads: int) -> Term:
     )
 
 
-def pooled_term(pooling: Pooling, projection: nn.Module, *, weight: float) -> Term:
-    """Compare the directions of pooled vectors, the student's projected to the teacher's width."""
+@dataclass(frozen=True, kw_only=True)
+class VectorHeads:
+    """How student and teacher make one vector of a text.
+
+    Attributes:
+        pooling: Of both.
+        student_layers: How many of the student's last layers are averaged.
+        teacher_layers: As many of the teacher's, or more.
+        student_dense: What comes after the student's pooling.
+        teacher_dense: What comes after the teacher's; it is not trained.
+    """
+
+    pooling: Pooling
+    student_layers: int = 1
+    teacher_layers: int = 1
+    student_dense: nn.Module = field(default_factory=nn.Identity)
+    teacher_dense: nn.Module = field(default_factory=nn.Identity)
+
+    @property
+    def student_wanted(self) -> Wanted:
+        """What to capture of the student."""
+        return Wanted(logits=False, pooled=self.pooling, pooling_layers=self.student_layers)
+
+    @property
+    def teacher_wanted(self) -> Wanted:
+        """What to capture of the teacher."""
+        return Wanted(logits=False, pooled=self.pooling, pooling_layers=self.teacher_layers)
+
+    def vectors(self, student: Features, teacher: Features) -> tuple[Tensor, Tensor]:
+        """Give both models' vectors ``[B, D]``; their widths may differ."""
+        with torch.no_grad():
+            theirs: Tensor = self.teacher_dense(_pooled(teacher).float())
+        return self.student_dense(_pooled(student).float()), theirs
+
+
+def pooled_term(heads: VectorHeads, projection: nn.Module, *, weight: float) -> Term:
+    """Compare the directions of vectors, the student's projected to the teacher's width."""
 
     def loss(student: Features, teacher: Features, _batch: Mapping[str, Tensor]) -> Tensor:
-        return vector_cosine_loss(projection(_pooled(student).float()), _pooled(teacher))
+        ours, theirs = heads.vectors(student, teacher)
+        return vector_cosine_loss(projection(ours), theirs)
 
-    wanted = Wanted(logits=False, pooled=pooling)
-    return Term(loss=loss, weight=weight, student_wanted=wanted, teacher_wanted=wanted)
+    return _vector_term(loss, heads, weight)
 
 
-def similarity_term(pooling: Pooling, *, weight: float) -> Term:
+def similarity_term(heads: VectorHeads, *, weight: float) -> Term:
     """Compare the cosines among the texts of a batch; of any two widths, nothing projected."""
 
     def loss(student: Features, teacher: Features, _batch: Mapping[str, Tensor]) -> Tensor:
-        return similarity_matrix_loss(_pooled(student), _pooled(teacher))
+        return similarity_matrix_loss(*heads.vectors(student, teacher))
 
-    wanted = Wanted(logits=False, pooled=pooling)
-    return Term(loss=loss, weight=weight, student_wanted=wanted, teacher_wanted=wanted)
+    return _vector_term(loss, heads, weight)
+
+
+def _vector_term(loss: Loss, heads: VectorHeads, weight: float) -> Term:
+    return Term(
+        loss=loss,
+        weight=weight,
+        student_wanted=heads.student_wanted,
+        teacher_wanted=heads.teacher_wanted,
+    )
 
 
 def last_hidden_term(layers: tuple[int, int], projection: nn.Module, *, weight: float) -> Term:
@@ -163,23 +170,7 @@ def _mask(batch: Mapping[str, Tensor]) -> Tensor:
     return batch["attention_mask"]
 
 
-def _labels(batch: Mapping[str, Tensor]) -> Tensor:
-    if "labels" not in batch:
-        raise InputError(
-            "A loss on true labels needs batch['labels']; label the texts, or set hard_weight to 0."
-        )
-    return batch["labels"]
-
-
-def _logits(features: Features) -> Tensor:
-    return _there(features.logits, "logits")
-
-
 def _pooled(features: Features) -> Tensor:
-    return _there(features.pooled, "pooled")
-
-
-def _there(tensor: Tensor | None, name: str) -> Tensor:
-    if tensor is None:
-        raise InputError(f"The features have no {name}; capture what the phase's wanted says.")
-    return tensor
+    if features.pooled is None:
+        raise InputError("The features have no vectors; capture what the phase's wanted says.")
+    return features.pooled

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 import torch
-from transformers import BertForMaskedLM, BertForSequenceClassification, BertModel
+from transformers import (
+    BertForMaskedLM,
+    BertForMultipleChoice,
+    BertForQuestionAnswering,
+    BertForSequenceClassification,
+    BertForTokenClassification,
+    BertModel,
+)
 
 from compress.capture import Wanted, forward_features
 from compress.losses import hard_label_loss, soft_target_loss
@@ -16,6 +23,10 @@ torch.set_num_threads(1)
 
 CLASSES = {
     "text-classification": BertForSequenceClassification,
+    "regression": BertForSequenceClassification,
+    "token-classification": BertForTokenClassification,
+    "question-answering": BertForQuestionAnswering,
+    "multiple-choice": BertForMultipleChoice,
     "feature-extraction": BertModel,
     "fill-mask": BertForMaskedLM,
 }
@@ -26,6 +37,8 @@ def models(task, *, student=None, teacher=None):
     """A student of 1 layer and a teacher of 2, without dropout: equal calls, equal numbers."""
     torch.manual_seed(0)
     settings = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+    if task == "regression":
+        settings["num_labels"] = 1
     made = [
         CLASSES[task](bert_config(**settings, **changes))
         for changes in ({"num_hidden_layers": 1, **(student or {})}, teacher or {})
@@ -51,7 +64,17 @@ def labelled(batch, task):
         return {**batch, "labels": labels}
     if task == "feature-extraction":
         return {k: v for k, v in batch.items() if k != "labels"}
-    return batch
+    labels = {
+        "regression": torch.tensor([0.5, 1.0, -2.0]),
+        "token-classification": (batch["input_ids"] % 2).masked_fill(batch["input_ids"] < 11, -100),
+        "question-answering": torch.tensor([[1, 2], [1, 1], [0, 0]]),
+        "multiple-choice": torch.tensor([1, 0]),  # of a question of two choices and one of one
+    }
+    return {
+        **batch,
+        "labels": labels.get(task, batch["labels"]),
+        "questions": torch.tensor([0, 0, 1]),
+    }
 
 
 def losses_of(phase, pair, batch):
@@ -116,7 +139,7 @@ def test_student_that_is_its_teacher_has_no_loss(method, task, batch):
     pair["student"].load_state_dict(pair["teacher"].state_dict())
     config = MethodSettings(hidden_token_weight=0.0)
     for phase in build_phases(method, **pair, layer_map=(1, 2), config=config, task=task):
-        for name, loss in losses_of(phase, pair, batch).items():
+        for name, loss in losses_of(phase, pair, labelled(batch, task)).items():
             assert abs(loss.item()) < 1e-5, name
 
 
