@@ -41,6 +41,9 @@ class BackendSpec:
 
 BACKENDS: dict[str, BackendSpec] = {
     "onnx": BackendSpec("runtimes.onnx:OnnxBackend", requires=("onnxruntime",), extra="onnx"),
+    "openvino": BackendSpec(
+        "runtimes.openvino:OpenVinoBackend", requires=("openvino",), extra="openvino"
+    ),
 }
 """By name, the preferred first where two can run the same bundle."""
 

@@ -8,13 +8,18 @@ from edgebert.types import Batch
 from runtimes import BACKENDS, BackendSpec, SessionOptions, available_backends, load_backend
 from tests.edgebert.bundles import hidden_by_hand, write_graph
 
-PATHS = {"onnx": "onnx/model.onnx"}
+PATHS = {"onnx": "onnx/model.onnx", "openvino": "openvino/openvino_model.xml"}
 
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory):
     folder = tmp_path_factory.mktemp("models")
     write_graph(folder / PATHS["onnx"], output="last_hidden_state")
+    if "openvino" in available_backends():
+        from runtimes.openvino import ov
+
+        graph = ov.convert_model(str(folder / PATHS["onnx"]))
+        ov.save_model(graph, str(folder / PATHS["openvino"]), compress_to_fp16=False)
     return folder
 
 

@@ -1,0 +1,142 @@
+"""OpenVINO."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from edgebert.errors import BackendRunError
+from edgebert.types import Batch, FloatArray
+from runtimes.base import SessionOptions
+
+# Importing openvino starts a thread that sends data to its maker, unless this package of its own is
+# absent. An app that wants it imports it before us.
+sys.modules.setdefault("openvino_telemetry", None)  # type: ignore[arg-type]
+
+import openvino as ov  # type: ignore[import-untyped]  # noqa: E402
+from openvino.frontend import FrontEndManager  # type: ignore[import-untyped]  # noqa: E402
+
+__all__ = ["OpenVinoBackend", "ov"]
+
+_VERSION = ov.get_version().partition("-")[0]
+_MOST_REQUESTS = 4  # they take turns on one stream; a second one's inputs are ready when it is due
+_INPUTS = ("input_ids", "attention_mask", "token_type_ids")
+
+
+class OpenVinoBackend:
+    """Runs ``openvino/openvino_model*.xml`` with the ``.bin`` beside it.
+
+    An infer request serves one thread at a time, so there is a pool of them.
+    """
+
+    engine = f"openvino {_VERSION}"
+
+    def __init__(self, artifact: Path, options: SessionOptions) -> None:
+        """Compile the model for the CPU, in float32.
+
+        Raises:
+            BackendRunError: The files are no model that this version can run, or the engine would
+                compute in less than float32.
+        """
+        self._artifact = artifact
+        try:
+            reader = FrontEndManager().load_by_framework("ir")  # no other format's parser sees it
+            model = reader.convert(reader.load(str(artifact)))
+            # A Core of its own: a forked child must share nothing with its parent's.
+            compiled = ov.Core().compile_model(model, "CPU", _settings(options))
+            precision = compiled.get_property("INFERENCE_PRECISION_HINT")
+        except Exception as error:  # the engine's errors have no parent of their own
+            raise BackendRunError(
+                f"{self.engine} can't open {artifact}: {_one_line(error)} The file or its .bin is "
+                "damaged, or made for a newer engine; `edgebert verify` on the bundle tells which."
+            ) from error
+        if precision != ov.Type.f32:
+            raise BackendRunError(
+                f"{self.engine} would run {artifact} in {precision}, though float32 was asked for: "
+                "its results can't be trusted here. Take another backend, such as 'onnx'."
+            )
+        self.inputs = [_name(port, _INPUTS) for port in compiled.inputs]
+        self.outputs = [_name(port) for port in compiled.outputs]
+        self._requests: _Requests | None = _Requests(compiled)
+
+    def run(self, batch: Batch) -> dict[str, FloatArray]:
+        """See `runtimes.base.Backend.run`."""
+        requests = self._requests
+        if requests is None:
+            raise BackendRunError(f"{self._artifact} was closed; open it again.")
+        try:
+            feed = {name: getattr(batch, name) for name in self.inputs}
+            with requests.borrow() as request:
+                request.infer(feed, share_inputs=True)
+                found = [request.get_output_tensor(i).data for i in range(len(self.outputs))]
+                # A copy: the request's own memory is overwritten by its next user.
+                return {
+                    name: np.array(values, dtype=np.float32)
+                    for name, values in zip(self.outputs, found, strict=True)
+                }
+        except Exception as error:  # as above
+            shape = list(batch.input_ids.shape)
+            raise BackendRunError(
+                f"{self.engine} failed on {self._artifact} with a batch of {shape} tokens: "
+                f"{_one_line(error)}"
+            ) from error
+
+    def close(self) -> None:
+        """See `runtimes.base.Backend.close`."""
+        self._requests = None
+
+
+class _Requests:
+    """Infer requests of one compiled model: made when needed, up to a bound, and used again."""
+
+    def __init__(self, compiled: ov.CompiledModel) -> None:
+        self._compiled = compiled
+        self._free: list[ov.InferRequest] = []
+        self._places = threading.BoundedSemaphore(_MOST_REQUESTS)
+
+    @contextmanager
+    def borrow(self) -> Iterator[ov.InferRequest]:
+        """Lend a request to one thread; wait where all are out. One that failed is not kept."""
+        with self._places:
+            try:
+                request = self._free.pop()
+            except IndexError:
+                request = self._compiled.create_infer_request()
+            yield request
+            self._free.append(request)  # list's own pop and append need no lock
+
+
+def _settings(options: SessionOptions) -> dict[str, Any]:  # values of three types
+    settings: dict[str, Any] = {
+        # Its default rest of an INT8 model, bfloat16, gave wrong vectors at some shapes.
+        "INFERENCE_PRECISION_HINT": "f32",
+        "NUM_STREAMS": 1,
+        "PERFORMANCE_HINT": "LATENCY",
+        "ENABLE_CPU_PINNING": False,  # two processes would be pinned to the same cores
+        "CACHE_DIR": "",
+    }
+    if options.threads is not None:
+        settings["INFERENCE_NUM_THREADS"] = options.threads
+    return settings
+
+
+def _name(port: Any, known: tuple[str, ...] = ()) -> str:
+    """Name an input or output; of several names the known one, else the first."""
+    names: list[str] = sorted(port.get_names())
+    if not names:
+        raise BackendRunError("The model has an input or output without a name; export it again.")
+    return next((name for name in names if name in known), names[0])
+
+
+def _one_line(error: Exception) -> str:
+    """Say what an engine's error says, without the places in its source code."""
+    lines = [line.strip() for line in str(error).splitlines()]
+    kept = [line for line in lines if not line.startswith(("Exception from", "Check '"))]
+    text = " ".join(" ".join(kept or lines).split())
+    return text if text.endswith((".", "!")) else f"{text}."
