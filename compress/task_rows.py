@@ -120,7 +120,8 @@ def _token_rows(
     windows: list[Window] = []
     owners: list[int] = []
     for example, text in enumerate(texts):
-        name = f"Example {example + 1} of {split.source}"
+        of = f"Row {example + 1}" if split.ids is None else split.ids[example]
+        name = f"{of} of {split.source}"
         found = cut_windows(text, max_length=max_length, stride=stride, side=side, name=name)
         windows += found
         owners += [example] * len(found)
