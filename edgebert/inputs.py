@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import accumulate
 from typing import Any
 
 from edgebert.errors import InputError
@@ -53,6 +54,36 @@ def split_pairs(items: Iterable[Any]) -> tuple[list[str], list[str] | None]:
         firsts.append(_checked_text(item[0], f"texts[{i}][0]"))
         seconds.append(_checked_text(item[1], f"texts[{i}][1]"))
     return firsts, seconds
+
+
+def join_words(
+    items: Iterable[Any],
+) -> tuple[list[str], list[list[tuple[int, int]] | None]]:
+    """Take texts that are strings, or lists of words, as strings.
+
+    Args:
+        items: Strings, or lists or tuples of words; both kinds may be mixed.
+
+    Returns:
+        The texts, words joined by one space; and for each where its words are in it, as start and
+        end, or None for a string.
+
+    Raises:
+        InputError: As `check_texts`.
+    """
+    texts: list[str] = []
+    spans: list[list[tuple[int, int]] | None] = []
+    for i, item in enumerate(_iterable(items, "texts")):
+        if not isinstance(item, list | tuple):
+            texts.append(_checked_text(item, f"texts[{i}]"))
+            spans.append(None)
+            continue
+        words = check_texts(item, name=f"texts[{i}]")
+        ends = list(accumulate(len(word) + 1 for word in words))  # the space counted
+        texts.append(" ".join(words))
+        pairs = zip(words, ends, strict=True)
+        spans.append([(end - 1 - len(word), end - 1) for word, end in pairs])
+    return texts, spans
 
 
 def check_choice(name: str, value: object, allowed: tuple[str, ...]) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from edgebert.answer_methods import AnswerMethods
 from edgebert.bundle import Bundle
 from edgebert.cpu import default_threads
 from edgebert.embedding import EmbeddingMethods
@@ -15,11 +16,12 @@ from edgebert.heads import classify_logits
 from edgebert.inputs import SELF_TESTS, check_choice, check_count, split_pairs
 from edgebert.loading import open_bundle
 from edgebert.manifest import Manifest
+from edgebert.tagging_methods import TaggingMethods
 from edgebert.types import Classification, RuntimeInfo
 from runtimes import SessionOptions
 
 
-class Runtime(EmbeddingMethods):
+class Runtime(EmbeddingMethods, TaggingMethods, AnswerMethods):
     """Runs a bundle. Safe from many threads and after a fork; opens no socket.
 
     A list in, one result each, in order. ``""`` is the special tokens alone. An input longer than

@@ -9,6 +9,8 @@ from edgebert.manifest import Manifest
 
 METHODS: dict[str, tuple[str, ...]] = {
     "text-classification": ("classify",),
+    "token-classification": ("tag",),
+    "question-answering": ("answer",),
     "feature-extraction": ("encode", "encode_iter", "encode_tokens", "similarity", "rank"),
     "fill-mask": (),
 }
@@ -23,14 +25,6 @@ class TaskMethods:
     def score(self, pairs: object) -> NoReturn:  # noqa: ARG002
         """Raise `TaskError`: bundles with a regression head are not read by this version."""
         self._refuse("score")
-
-    def tag(self, texts: object, *, aggregation: str = "word") -> NoReturn:  # noqa: ARG002
-        """Raise `TaskError`: token classification is not read by this version."""
-        self._refuse("tag")
-
-    def answer(self, question_context_pairs: object, *, top_k: int = 1) -> NoReturn:  # noqa: ARG002
-        """Raise `TaskError`: question answering is not read by this version."""
-        self._refuse("answer")
 
     def fill_mask(self, texts: object, *, top_k: int = 5) -> NoReturn:  # noqa: ARG002
         """Raise `TaskError`: masked language models have no method yet; `run` gives logits."""
