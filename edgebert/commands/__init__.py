@@ -11,6 +11,8 @@ COMMANDS: dict[str, str] = {
     "info": "say what a bundle holds and what would run here",
     "verify": "check a bundle's hashes and reproduce its golden outputs on this machine",
     "classify": "label texts",
+    "tag": "find the entities of texts",
+    "answer": "answer questions, each from its context",
     "encode": "turn texts into vectors",
     "bench": "time every artifact of a bundle on this machine",
     "backends": "list the engines and whether they are installed",

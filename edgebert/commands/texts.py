@@ -10,13 +10,14 @@ from contextlib import contextmanager
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import BinaryIO, TypeAlias
+from typing import BinaryIO, TypeAlias, TypeVar
 
 from edgebert.errors import DataError, InputError
 
 logger = logging.getLogger(__name__)
 
 Text: TypeAlias = "str | tuple[str, str]"
+T = TypeVar("T")
 
 CHUNK = 1024  # texts a call: enough to sort by length, little enough to print as we go
 _BOM = b"\xef\xbb\xbf"
@@ -55,15 +56,34 @@ def read_texts(args: argparse.Namespace) -> Iterator[Text]:
         return
     for path in args.input or ():
         with path.open("rb") as stream:
-            yield from (split(text, where) for text, where in _lines(stream, str(path)))
+            yield from (split(text, where) for text, where in numbered_lines(stream, str(path)))
     if not args.input:
         if sys.stdin.isatty():
             logger.info("reading texts from stdin, one a line; end with Ctrl+D (Ctrl+Z on Windows)")
-        yield from (split(text, where) for text, where in _lines(sys.stdin.buffer, "stdin"))
+        yield from (split(text, where) for text, where in numbered_lines(sys.stdin.buffer, "stdin"))
 
 
-def chunked(texts: Iterable[Text], *, size: int = CHUNK) -> Iterator[list[Text]]:
-    """Cut a stream into lists of ``size`` texts; the last may be shorter."""
+def numbered_lines(stream: BinaryIO, name: str) -> Iterator[tuple[str, str]]:
+    """Give each line of a file without its end, and where it is, as ``name:number``.
+
+    Raises:
+        DataError: A line is not UTF-8.
+    """
+    for number, line in enumerate(stream, start=1):
+        where = f"{name}:{number}"
+        if number == 1:
+            line = line.removeprefix(_BOM)
+        try:
+            yield line.rstrip(b"\n").rstrip(b"\r").decode("utf-8"), where
+        except UnicodeDecodeError as error:
+            raise DataError(
+                f"{where} is not UTF-8 ({error.reason} at byte {error.start}); "
+                "convert the file, for example with iconv -t UTF-8."
+            ) from error
+
+
+def chunked(texts: Iterable[T], *, size: int = CHUNK) -> Iterator[list[T]]:
+    """Cut a stream into lists of ``size`` texts, or of other inputs; the last may be shorter."""
     stream = iter(texts)
     while chunk := list(islice(stream, size)):
         yield chunk
@@ -91,20 +111,6 @@ def as_fields(text: Text) -> dict[str, str]:
     if isinstance(text, str):
         return {"text": text}
     return {"text": text[0], "text_pair": text[1]}
-
-
-def _lines(stream: BinaryIO, name: str) -> Iterator[tuple[str, str]]:
-    for number, line in enumerate(stream, start=1):
-        where = f"{name}:{number}"
-        if number == 1:
-            line = line.removeprefix(_BOM)
-        try:
-            yield line.rstrip(b"\n").rstrip(b"\r").decode("utf-8"), where
-        except UnicodeDecodeError as error:
-            raise DataError(
-                f"{where} is not UTF-8 ({error.reason} at byte {error.start}); "
-                "convert the file, for example with iconv -t UTF-8."
-            ) from error
 
 
 def _single(text: str, where: str) -> Text:
