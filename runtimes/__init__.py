@@ -16,6 +16,7 @@ __all__ = [
     "BackendSpec",
     "SessionOptions",
     "available_backends",
+    "installed_engine",
     "load_backend",
 ]
 
@@ -44,6 +45,11 @@ BACKENDS: dict[str, BackendSpec] = {
     "openvino": BackendSpec(
         "runtimes.openvino:OpenVinoBackend", requires=("openvino",), extra="openvino"
     ),
+    "tflite": BackendSpec(
+        "runtimes.tflite:TfliteBackend",
+        requires=("ai_edge_litert", "tflite_runtime"),
+        extra="tflite",
+    ),
 }
 """By name, the preferred first where two can run the same bundle."""
 
@@ -51,6 +57,17 @@ BACKENDS: dict[str, BackendSpec] = {
 def available_backends() -> list[str]:
     """Name the backends whose engine is installed, without importing any."""
     return [name for name, spec in BACKENDS.items() if spec.installed()]
+
+
+def installed_engine(name: str) -> str | None:
+    """Name the package whose engine a backend would use, as ``ai-edge-litert``; None without one.
+
+    A backend that can use two takes the first that is installed. Nothing is imported.
+
+    Raises:
+        InputError: No backend has that name.
+    """
+    return next((p.replace("_", "-") for p in _spec(name).requires if find_spec(p)), None)
 
 
 def load_backend(name: str, artifact: Path, options: SessionOptions) -> Backend:
@@ -61,11 +78,15 @@ def load_backend(name: str, artifact: Path, options: SessionOptions) -> Backend:
         BackendUnavailableError: Its engine is not installed.
         BackendRunError: The engine can't open the file.
     """
-    if name not in BACKENDS:
-        raise InputError(f"Unknown backend {name!r}. Known backends: {', '.join(BACKENDS)}.")
-    spec = BACKENDS[name]
+    spec = _spec(name)
     if not spec.installed():
         raise BackendUnavailableError(name, extra=spec.extra, missing=spec.requires[0])
     module, _, attribute = spec.target.partition(":")
     backend: Backend = getattr(import_module(module), attribute)(artifact, options)
     return backend
+
+
+def _spec(name: str) -> BackendSpec:
+    if name not in BACKENDS:
+        raise InputError(f"Unknown backend {name!r}. Known backends: {', '.join(BACKENDS)}.")
+    return BACKENDS[name]
