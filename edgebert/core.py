@@ -9,21 +9,14 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from edgebert.batching import check_batch, pad
+from edgebert.batching import MAX_TOKENS, check_batch, pad
 from edgebert.engine import Engine
 from edgebert.errors import BundleError, InputError
 from edgebert.inputs import ON_LONG, check_choice, check_count, split_pairs
 from edgebert.tasks import TaskMethods
 from edgebert.tokenizer import Encoding, Tokenizer
 from edgebert.types import Batch, FloatArray
-from edgebert.windows import (
-    TokenOutputs,
-    Window,
-    WindowedTexts,
-    cut_windows,
-    shared_tokens,
-    window_room,
-)
+from edgebert.windows import TokenOutputs, Window, WindowedTexts, cut_windows
 
 logger = logging.getLogger(__name__)
 
@@ -91,6 +84,16 @@ class RuntimeCore(TaskMethods):
     ) -> None:
         self.close()
 
+    def _as_trained(self, texts: Iterable[Any]) -> tuple[list[str], list[str] | None]:
+        """Take texts, or pairs, apart; refuse those that the model was not trained on."""
+        firsts, seconds = split_pairs(texts)
+        if firsts and (seconds is not None) != self._manifest.pairs:
+            pairs = "pairs of texts: give tuples (text, text_pair)"
+            raise InputError(
+                f"This bundle was trained on {pairs if self._manifest.pairs else 'one text'}."
+            )
+        return firsts, seconds
+
     def _windowed(
         self,
         texts: list[str],
@@ -100,6 +103,8 @@ class RuntimeCore(TaskMethods):
         side: int | None = None,
         prompt: int = 0,
         stride: int | None = None,
+        masks: bool = False,
+        names: list[str] | None = None,
     ) -> WindowedTexts:
         """Tokenize texts or pairs by the policy on long ones.
 
@@ -110,6 +115,8 @@ class RuntimeCore(TaskMethods):
             side: Which text of a pair is cut into windows, 0 or 1; None for the longer one.
             prompt: How many characters at the start of each text every window keeps.
             stride: Tokens that windows share; None for the bundle's.
+            masks: Whether the mask token's text is that token and no plain text.
+            names: What an error calls the texts, ``texts[0]`` and so on by default.
 
         Raises:
             InputError: A text is too long and the policy is ``error``, or windows have no room.
@@ -118,45 +125,40 @@ class RuntimeCore(TaskMethods):
         check_choice("on_long", policy, ON_LONG)
         if policy != "window":
             encodings = self._tokenizer.encode(
-                texts, text_pairs, max_length=self._max_length, on_long=policy
+                texts,
+                text_pairs,
+                max_length=self._max_length,
+                on_long=policy,
+                masks=masks,
+                names=names,
             )
             self._tell_of_cuts(encodings)
             return WindowedTexts(encodings, [[Window.whole(one)] for one in encodings])
-        whole = self._tokenizer.encode(texts, text_pairs, max_length=None)
+        whole = self._tokenizer.encode(texts, text_pairs, max_length=None, masks=masks)
+        stride = self._manifest.stride if stride is None else stride
         cut = [
-            self._windows(one, i, side=side, prompt=prompt, stride=stride)
-            for i, one in enumerate(whole)
+            cut_windows(
+                encoding,
+                max_length=self._max_length,
+                stride=stride,
+                side=side,
+                prompt=prompt,
+                name=names[i] if names else f"texts[{i}]",
+            )
+            for i, encoding in enumerate(whole)
         ]
+        self._tell_of_stride(stride, cut)
         return WindowedTexts(whole, cut)
 
-    def _windows(
-        self, encoding: Encoding, index: int, *, side: int | None, prompt: int, stride: int | None
-    ) -> list[Window]:
-        longest = self._max_length
-        if len(encoding) <= longest:
-            return [Window.whole(encoding)]
-        stride = self._manifest.stride if stride is None else stride
-        head = 0
-        if prompt:
-            spans = zip(encoding.text_ids, encoding.offsets, strict=True)
-            head = sum(1 for text, (_, end) in spans if text == 0 and end <= prompt)
-        windows = cut_windows(
-            encoding,
-            max_length=longest,
-            stride=stride,
-            side=side,
-            head=head,
-            name=f"texts[{index}]",
-        )
-        room = window_room(encoding, max_length=longest, side=side, head=head)
-        if not self._warned_of_stride and stride is not None and stride >= room:
+    def _tell_of_stride(self, stride: int | None, cut: list[list[Window]]) -> None:
+        shared = min((window.shared for windows in cut for window in windows[1:]), default=stride)
+        if stride is not None and shared != stride and not self._warned_of_stride:
             self._warned_of_stride = True
             logger.warning(
-                "windows of texts[%d] have room for %d tokens of it, so they share %d and not the "
-                "stride of %d; this is logged once only",
-                *(index, room, shared_tokens(stride, room=room, max_length=longest), stride),
+                "windows of max_length=%d have too little room left to share the stride of %d "
+                "tokens, so that some share %d only; this is logged once only",
+                *(self._max_length, stride, shared),
             )
-        return windows
 
     def _tell_of_cuts(self, encodings: list[Encoding]) -> None:
         cut = sum(1 for one in encodings if one.dropped_tokens)
@@ -169,11 +171,20 @@ class RuntimeCore(TaskMethods):
             )
 
     def _run_all(
-        self, encodings: list[Encoding], batch_size: int | None = None
+        self,
+        encodings: list[Encoding],
+        batch_size: int | None = None,
+        *,
+        max_tokens: int = MAX_TOKENS,
     ) -> Iterator[tuple[list[int], Batch, dict[str, FloatArray]]]:
         if batch_size is not None:
             check_count("batch_size", batch_size)
-        return self._engine.run_all(encodings, pad_id=self._tokenizer.pad_id, batch_size=batch_size)
+        return self._engine.run_all(
+            encodings,
+            pad_id=self._tokenizer.pad_id,
+            batch_size=batch_size,
+            max_tokens=max_tokens,
+        )
 
     def _text_logits(self, windowed: WindowedTexts, *, width: int) -> FloatArray:
         """Run a model that gives each text ``width`` logits: float32 ``[n, width]``.

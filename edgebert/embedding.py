@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -11,18 +11,17 @@ import numpy as np
 import numpy.typing as npt
 
 from edgebert.core import RuntimeCore
-from edgebert.errors import InputError
 from edgebert.inputs import ROLES, check_choice, check_count, check_texts, iterate_texts
 from edgebert.pooling import HIDDEN, text_vectors
 from edgebert.tokenizer import Encoding
-from edgebert.types import FloatArray, Ranked, TokenVectors
-from edgebert.vectors import VectorForm, cosine
+from edgebert.types import FloatArray, TokenVectors
+from edgebert.vectors import VectorForm
 
 _ITER_ROWS = 256
 
 
 class EmbeddingMethods(RuntimeCore):
-    """Vectors of texts and of tokens, and how near they are; `edgebert.Runtime` has them."""
+    """Vectors of texts and of tokens; `edgebert.Runtime` has them."""
 
     def encode(
         self,
@@ -45,7 +44,8 @@ class EmbeddingMethods(RuntimeCore):
             truncate_dim: Keep so many of the leading dimensions, normalized after the cut.
             dtype: ``float32``, ``float16``, ``int8`` (times the bundle's ``int8_scale``), or
                 ``binary`` (one bit a dimension in uint8).
-            on_long: See the class.
+            on_long: See the class. The windows of a text, each with the prompt, give the mean of
+                their vectors, each weighted by the tokens that are its own, before it's normalized.
             batch_size: Most texts an engine call; a matter of speed and memory only.
 
         Returns:
@@ -128,7 +128,8 @@ class EmbeddingMethods(RuntimeCore):
     ) -> list[TokenVectors]:
         """Give the vector of every token, special tokens left out; arguments as `encode`.
 
-        Offsets are characters of the caller's text. Tokens of the role's prompt are left out.
+        Offsets are characters of the caller's text. Tokens of the role's prompt are left out. With
+        windows, a token's vector is that of the window where it has the most context on both sides.
         """
         self._require("encode_tokens")
         prompt = self._prompt(role)
@@ -138,48 +139,6 @@ class EmbeddingMethods(RuntimeCore):
             _token_vectors(one.text, one.merged(HIDDEN), prompt=len(prompt))
             for one in self._token_outputs(windowed, (HIDDEN,), batch_size=batch_size)
         ]
-
-    def similarity(
-        self, a: Sequence[str] | FloatArray, b: Sequence[str] | FloatArray
-    ) -> FloatArray:
-        """Compare each of ``a`` with each of ``b`` by cosine.
-
-        Args:
-            a: ``n`` texts, or their vectors ``[n, dim]``, float32 or float16.
-            b: ``m`` texts or vectors.
-
-        Returns:
-            float32 ``[n, m]``.
-
-        Raises:
-            TaskError: The bundle is not for ``feature-extraction``.
-            InputError: A text is not allowed, or vectors are of another type (int8, binary) or
-                width.
-        """
-        self._require("similarity")
-        vectors = [x if isinstance(x, np.ndarray) else self.encode(x) for x in (a, b)]
-        return cosine(vectors[0], vectors[1])
-
-    def rank(
-        self, query: str, documents: Iterable[str], *, top_k: int | None = None
-    ) -> list[Ranked]:
-        """Order documents by their cosine with the query, the nearest first.
-
-        Args:
-            query: One text; gets the bundle's ``query`` prompt.
-            documents: Texts; get its ``document`` prompt.
-            top_k: How many to give, or None for all.
-        """
-        self._require("rank")
-        if not isinstance(query, str):
-            raise InputError(f"query is of type {type(query).__name__}; give one string.")
-        kept = None if top_k is None else check_count("top_k", top_k)
-        texts = check_texts(documents, name="documents")
-        if not texts:
-            return []
-        scores = cosine(self.encode([query], role="query"), self.encode(texts, role="document"))[0]
-        order = np.argsort(-scores, kind="stable")[:kept]
-        return [Ranked(int(i), float(scores[i]), texts[i]) for i in order]
 
     def _prompt(self, role: str | None) -> str:
         if role is None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from edgebert.batching import pad, plan_batches
+from edgebert.batching import MAX_TOKENS, pad, plan_batches
 from edgebert.errors import BackendError, BackendRunError, BundleError
 from edgebert.manifest import Artifact, Manifest
 from edgebert.pooling import HIDDEN, SENTENCE
@@ -95,18 +95,29 @@ class Engine:
         return outputs
 
     def run_all(
-        self, encodings: Sequence[Encoding], *, pad_id: int, batch_size: int | None
+        self,
+        encodings: Sequence[Encoding],
+        *,
+        pad_id: int,
+        batch_size: int | None = None,
+        max_tokens: int = MAX_TOKENS,
     ) -> Iterator[tuple[list[int], Batch, dict[str, FloatArray]]]:
         """Run texts in batches of like length.
 
         An artifact whose results depend on batch-mates (INT8 with one activation scale a tensor)
         gets one text a call, so that a text's result is always the same.
 
+        Args:
+            encodings: Any number of texts.
+            pad_id: Id of the padding token.
+            batch_size: See `plan_batches`.
+            max_tokens: See `plan_batches`.
+
         Yields:
             Row numbers, their batch, and the model's outputs for it by name.
         """
         lengths = [len(encoding) for encoding in encodings]
-        plan = plan_batches(lengths, batch_size=batch_size)
+        plan = plan_batches(lengths, max_tokens=max_tokens, batch_size=batch_size)
         if not self.artifact.batch_invariant:
             plan = [[row] for rows in plan for row in rows]
         for rows in plan:

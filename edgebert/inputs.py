@@ -86,6 +86,28 @@ def join_words(
     return texts, spans
 
 
+def split_choices(items: Iterable[Any]) -> list[tuple[str, list[str]]]:
+    """Check prompts with their choices: tuples or lists of a string and a list of strings.
+
+    Raises:
+        InputError: One is something else, or has no choice; its index is named.
+    """
+    name = "prompt_choices_pairs"
+    questions = []
+    for i, item in enumerate(_iterable(items, name)):
+        if not isinstance(item, tuple | list) or len(item) != 2:
+            raise InputError(
+                f"{name}[{i}] is {_kind(item)}; give tuples (prompt, [choice, …]), each with a "
+                "string and a list of strings."
+            )
+        prompt = _checked_text(item[0], f"{name}[{i}][0]")
+        choices = check_texts(item[1], name=f"{name}[{i}][1]")
+        if not choices:
+            raise InputError(f"{name}[{i}] has no choice; give one or more.")
+        questions.append((prompt, choices))
+    return questions
+
+
 def check_choice(name: str, value: object, allowed: tuple[str, ...]) -> None:
     """Raise an `InputError` that names the argument, its value and what is allowed."""
     if value not in allowed:

@@ -1,4 +1,4 @@
-"""`Runtime`: text in, labels or vectors out."""
+"""`Runtime`: text in; labels, numbers, entities, answers, words or vectors out."""
 
 from __future__ import annotations
 
@@ -8,24 +8,27 @@ from typing import Any
 
 from edgebert.answer_methods import AnswerMethods
 from edgebert.bundle import Bundle
+from edgebert.choosing import ChoosingMethods
 from edgebert.cpu import default_threads
-from edgebert.embedding import EmbeddingMethods
 from edgebert.engine import Engine
-from edgebert.errors import InputError
 from edgebert.heads import classify_logits
-from edgebert.inputs import SELF_TESTS, check_choice, check_count, split_pairs
+from edgebert.inputs import SELF_TESTS, check_choice, check_count
 from edgebert.loading import open_bundle
 from edgebert.manifest import Manifest
+from edgebert.masking import MaskingMethods
+from edgebert.ranking import RankingMethods
 from edgebert.tagging_methods import TaggingMethods
 from edgebert.types import Classification, RuntimeInfo
 from runtimes import SessionOptions
 
 
-class Runtime(EmbeddingMethods, TaggingMethods, AnswerMethods):
+class Runtime(RankingMethods, TaggingMethods, AnswerMethods, ChoosingMethods, MaskingMethods):
     """Runs a bundle. Safe from many threads and after a fork; opens no socket.
 
     A list in, one result each, in order. ``""`` is the special tokens alone. An input longer than
-    ``max_length`` follows ``on_long``: ``"truncate"`` or ``"error"``; the bundle holds the default.
+    ``max_length`` follows ``on_long``: ``"error"``; ``"truncate"``, and the result says how many
+    tokens were dropped; or ``"window"``: windows that share some tokens hold all of it, and each
+    method says how it puts their results together. The bundle holds the default.
 
     Attributes:
         info: What was loaded, and why.
@@ -93,7 +96,8 @@ class Runtime(EmbeddingMethods, TaggingMethods, AnswerMethods):
         Args:
             texts: Strings; or tuples of two strings for a bundle that was trained on pairs.
             top_k: How many labels ``scores`` keeps, or None for all.
-            on_long: See the class.
+            on_long: See the class. The windows of a text, or of the longer text of a pair, give
+                the mean of their logits, each weighted by the tokens that are its own.
 
         Raises:
             TaskError: The bundle is not for ``text-classification``.
@@ -101,11 +105,7 @@ class Runtime(EmbeddingMethods, TaggingMethods, AnswerMethods):
         """
         self._require("classify")
         manifest = self._manifest
-        firsts, seconds = split_pairs(texts)
-        if firsts and (seconds is not None) != manifest.pairs:
-            kind = "pairs of texts: give tuples (text, text_pair)" if manifest.pairs else "one text"
-            raise InputError(f"This bundle was trained on {kind}.")
-        windowed = self._windowed(firsts, seconds, on_long)
+        windowed = self._windowed(*self._as_trained(texts), on_long)
         logits = self._text_logits(windowed, width=len(manifest.labels))
         return classify_logits(
             logits, manifest.labels, manifest.problem_type, top_k, windowed.dropped_tokens

@@ -9,37 +9,33 @@ from edgebert.manifest import Manifest
 
 METHODS: dict[str, tuple[str, ...]] = {
     "text-classification": ("classify",),
+    "regression": ("score",),
     "token-classification": ("tag",),
     "question-answering": ("answer",),
+    "multiple-choice": ("choose",),
+    "fill-mask": ("fill_mask",),
     "feature-extraction": ("encode", "encode_iter", "encode_tokens", "similarity", "rank"),
-    "fill-mask": (),
 }
+OF_PAIRS = {"regression": ("similarity", "rank")}  # of a model that was trained on pairs of texts
 ANY_TASK = ("tokenize", "run")
 
 
+def fitting_methods(manifest: Manifest) -> tuple[str, ...]:
+    """Name the methods of a bundle's task."""
+    return METHODS[manifest.task] + (OF_PAIRS.get(manifest.task, ()) if manifest.pairs else ())
+
+
 class TaskMethods:
-    """Refuses the methods of other tasks; those of tasks that this version can't run are here."""
+    """Refuses the methods of other tasks."""
 
     _manifest: Manifest
 
-    def score(self, pairs: object) -> NoReturn:  # noqa: ARG002
-        """Raise `TaskError`: bundles with a regression head are not read by this version."""
-        self._refuse("score")
-
-    def fill_mask(self, texts: object, *, top_k: int = 5) -> NoReturn:  # noqa: ARG002
-        """Raise `TaskError`: masked language models have no method yet; `run` gives logits."""
-        self._refuse("fill_mask")
-
-    def choose(self, prompt_choices_pairs: object) -> NoReturn:  # noqa: ARG002
-        """Raise `TaskError`: multiple choice is not read by this version."""
-        self._refuse("choose")
-
     def _require(self, method: str) -> None:
-        if method not in METHODS[self._manifest.task]:
+        if method not in fitting_methods(self._manifest):
             self._refuse(method)
 
     def _refuse(self, method: str) -> NoReturn:
-        fitting = [f"{name}()" for name in (*METHODS[self._manifest.task], *ANY_TASK)]
+        fitting = [f"{name}()" for name in (*fitting_methods(self._manifest), *ANY_TASK)]
         raise TaskError(
             f"{method}() doesn't fit a {self._manifest.task} bundle; "
             f"use {', '.join(fitting[:-1])} or {fitting[-1]}."

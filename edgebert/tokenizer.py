@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -110,6 +110,7 @@ class Tokenizer:
         max_length: int | None,
         on_long: str = "truncate",
         masks: bool = False,
+        names: Sequence[str] | None = None,
     ) -> list[Encoding]:
         """Turn texts, or pairs of texts, into ids.
 
@@ -120,6 +121,7 @@ class Tokenizer:
                 cut from the end; of a pair, from the longer text first.
             on_long: ``"truncate"`` or ``"error"``.
             masks: Whether the mask token's text, like ``[MASK]``, is that token and no plain text.
+            names: What the error of a long text calls each; by default ``texts[0]`` and so on.
 
         Returns:
             One `Encoding` a text, in order.
@@ -143,7 +145,10 @@ class Tokenizer:
         encoded = (self._with_mask() if masks else self._tokenizer).encode_batch(inputs)
         too_long = [i for i, one in enumerate(encoded) if max_length and len(one.ids) > max_length]
         if too_long and on_long == "error":
-            shown = ", ".join(f"texts[{i}]: {len(encoded[i].ids)}" for i in too_long[:10])
+            shown = ", ".join(
+                f"{names[i] if names else f'texts[{i}]'}: {len(encoded[i].ids)}"
+                for i in too_long[:10]
+            )
             raise InputError(
                 f"{len(too_long)} texts have more than {max_length} tokens ({shown}). Shorten "
                 "them, raise max_length where the model allows it, or give on_long='truncate' "
@@ -165,6 +170,17 @@ class Tokenizer:
                 f"{self.mask_id} of the manifest. Make the bundle again."
             )
         return str(token)
+
+    @property
+    def size(self) -> int:
+        """How many ids there are."""
+        return int(self._tokenizer.get_vocab_size(with_added_tokens=True))
+
+    def text_of(self, token_id: int) -> str:
+        """Give a token as text, without what tells that a word begins or goes on."""
+        decoded = self._tokenizer.decode([token_id], skip_special_tokens=False).strip()
+        prefix = getattr(self._tokenizer.model, "continuing_subword_prefix", None)
+        return str(decoded).removeprefix(prefix or "")
 
     def _with_mask(self) -> tokenizers.Tokenizer:
         """Give a second tokenizer, to which the mask token isn't special, but a token of its own.

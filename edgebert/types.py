@@ -157,7 +157,8 @@ class Ranked:
 
     Attributes:
         index: Which of the caller's documents it is, from 0.
-        score: Cosine of its vector with the query's, -1 to 1.
+        score: Cosine of its vector with the query's, -1 to 1; of a ``regression`` bundle, which
+            reads both texts together, the number that the model gives the pair.
         text: The document.
     """
 

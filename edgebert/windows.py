@@ -27,12 +27,14 @@ class Window:
             Every token of the full encoding is the best one in exactly one window; special tokens
             and those of the other text, which all windows have, in the first.
         weight: How many tokens of the text that was cut are the best ones here.
+        shared: How many of them it shares with the window before it.
     """
 
     encoding: Encoding
     positions: IntArray
     best: npt.NDArray[np.bool_]
     weight: int
+    shared: int = 0
 
     @classmethod
     def whole(cls, encoding: Encoding) -> Window:
@@ -48,7 +50,7 @@ def cut_windows(
     max_length: int,
     stride: int | None = None,
     side: int | None = None,
-    head: int = 0,
+    prompt: int = 0,
     name: str = "The text",
 ) -> list[Window]:
     """Cut a text, or one text of a pair, so that every token is in one window or more.
@@ -56,10 +58,10 @@ def cut_windows(
     Args:
         encoding: Of the full text, not truncated.
         max_length: Longest window, special tokens and the other text included.
-        stride: Tokens that neighbours share; None for a quarter of ``max_length``. It may be
-            lowered, see `shared_tokens`.
+        stride: Tokens that neighbours share; None for a quarter of ``max_length``. Half the room
+            that a window has for the text where that is less than the stride and a token.
         side: Which text of a pair is cut, 0 or 1; None for the longer one.
-        head: How many of its first tokens every window keeps, such as those of a prompt.
+        prompt: How many characters at its start every window keeps.
         name: What an error calls the text.
 
     Returns:
@@ -70,7 +72,7 @@ def cut_windows(
     """
     if len(encoding) <= max_length:
         return [Window.whole(encoding)]
-    cut, kept = _split(encoding, side, head)
+    cut, kept = _split(encoding, side, prompt)
     room = max_length - len(kept)
     if room < 1:
         raise InputError(
@@ -79,7 +81,8 @@ def cut_windows(
             "Shorten the other text, raise max_length where the model allows it, or give "
             "on_long='truncate'."
         )
-    shared = shared_tokens(stride, room=room, max_length=max_length)
+    stride = max_length // _SHARED_PART if stride is None else stride
+    shared = stride if stride < room else room // 2
     starts = range(0, len(cut) - shared, room - shared)
     owners = _most_context(len(cut), starts, room)
     windows = []
@@ -90,26 +93,9 @@ def cut_windows(
         order = np.argsort(places)
         part = encoding.take(places[order], dropped_tokens=0)
         weight = int((owners == number).sum())
-        windows.append(Window(part, places[order], best[order], weight))
+        overlap = shared if number else 0
+        windows.append(Window(part, places[order], best[order], weight, overlap))
     return windows
-
-
-def window_room(
-    encoding: Encoding, *, max_length: int, side: int | None = None, head: int = 0
-) -> int:
-    """Count the tokens of the text that is cut for which a window has room; see `cut_windows`."""
-    _, kept = _split(encoding, side, head)
-    return max_length - len(kept)
-
-
-def shared_tokens(stride: int | None, *, room: int, max_length: int) -> int:
-    """Count the tokens that neighbouring windows share.
-
-    It's the stride where there is room for it, else half the room: with as much as all of it, the
-    next window would begin no later than the last one.
-    """
-    asked = max_length // _SHARED_PART if stride is None else stride
-    return asked if asked < room else room // 2
 
 
 def merge_token_values(windows: Sequence[Window], values: Sequence[FloatArray]) -> FloatArray:
@@ -201,11 +187,12 @@ def _fractions(windows: Sequence[Window]) -> FloatArray:
     return weights / weights.sum() if len(windows) > 1 else np.ones(1, dtype=np.float32)
 
 
-def _split(encoding: Encoding, side: int | None, head: int) -> tuple[IntArray, IntArray]:
+def _split(encoding: Encoding, side: int | None, prompt: int) -> tuple[IntArray, IntArray]:
     """Give the places of the tokens that are shared out, and of those that every window keeps."""
     if side is None:
         side = int((encoding.text_ids == 1).sum() > (encoding.text_ids == 0).sum())
-    cut = np.flatnonzero(encoding.text_ids == side)[head:]
+    ends = np.array([end for _, end in encoding.offsets])
+    cut = np.flatnonzero((encoding.text_ids == side) & ((ends > prompt) | (prompt == 0)))
     kept = np.ones(len(encoding), dtype=np.bool_)
     kept[cut] = False
     return cut, np.flatnonzero(kept)
