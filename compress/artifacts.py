@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from dataclasses import dataclass
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 from torch import nn
 
 from compress.gate import BATCH_MATES, fp32_parity, int8_gate, mates_difference
-from compress.onnx_graph import MIN_ENGINE, OPSET, export_onnx, output_name
-from compress.probe import Probe, Rows, engine_rows, sample_places, sample_probe
-from compress.quantize_onnx import get_recipe
-from compress.report_records import ArtifactRow, GateRecord, Latency, Parity
-from compress.scores import Score, cosines, score_rows
-from compress.sensitivity import Int8Outcome, quantize_until_passed
+from compress.probe import Probe, Rows, engine_rows, probe_batch, sample_probe, sample_values
+from compress.quantizer import Converted, Exporter
+from compress.report_records import GateRecord
+from compress.sensitivity import Int8Outcome, Quantization, quantize_until_passed
+from compress.timing import one_text_latency
 from edgebert.cpu import cpu_name
-from edgebert.errors import GateError
+from edgebert.errors import BackendError, GateError, ModelError
 from edgebert.manifest import Artifact, FileRecord
 from edgebert.types import FloatArray
 from runtimes import load_backend
@@ -26,10 +26,9 @@ from runtimes.base import Backend, SessionOptions
 
 logger = logging.getLogger(__name__)
 
-BACKEND = "onnx"
-FP32_PATH = "onnx/model.onnx"
-INT8_PATH = "onnx/model_quantized.onnx"
 SENSITIVITY_TEXTS = 128
+CALIBRATION_TEXTS = 128
+FAILURES = (BackendError, GateError, ModelError)  # what keeps one artifact out of a bundle
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,197 +54,221 @@ class OpenArtifact:
 
 
 def make_fp32(
-    bundle: Path, model: nn.Module, dev: Probe, *, max_length: int, threads: int
+    bundle: Path, exporter: Exporter, model: nn.Module, dev: Probe, *, max_length: int, threads: int
 ) -> OpenArtifact:
-    """Export a model to ONNX and hold it against torch at every shape.
+    """Export a model for an engine and hold it against torch at every shape.
 
     Args:
         bundle: Directory of the bundle.
+        exporter: Of the engine.
         model: The torch reference.
-        dev: Texts whose tokens are used.
+        dev: Texts whose tokens are used; its head is the task's.
         max_length: Longest input in tokens.
         threads: Of the engine.
 
     Raises:
-        GateError: The file doesn't give what torch gives.
+        ModelError: The engine can't hold the model.
+        BackendError: It can't run it.
+        GateError: It doesn't give what torch gives; the message is the gate's.
     """
-    task = dev.head.task
-    export_onnx(model, bundle / FP32_PATH, task=task)
-    backend = _open(bundle / FP32_PATH, threads)
-    gate = fp32_parity(model, backend, dev, output=output_name(task), max_length=max_length)
-    if not gate.passed:
-        backend.close()
-        raise GateError(
-            f"{BACKEND}/fp32 is not the torch model: {' '.join(gate.reasons)} Nothing was written."
-        )
-    alone = not gate.numbers.get("batch_mates", np.inf) <= BATCH_MATES
-    artifact = _artifact(
-        bundle,
-        FP32_PATH,
-        precision="fp32",
-        recipe={"exporter": "torch.onnx legacy, eager attention", "opset": OPSET},
-        min_engine=MIN_ENGINE,
-        batch_invariant=not alone,
-    )
-    return OpenArtifact(
-        artifact, backend, gate, engine_rows(backend, dev, batch_invariant=not alone)
-    )
-
-
-def make_int8(
-    bundle: Path, dev: Probe, reference: FloatArray, *, recipe: str, threads: int
-) -> tuple[Int8Outcome, OpenArtifact | None]:
-    """Quantize the FP32 file so that the task's metric holds, or not at all.
-
-    Args:
-        bundle: Directory of the bundle, with the FP32 file.
-        dev: Texts, and labels where there are.
-        reference: Rows of the torch model on ``dev``.
-        recipe: A key of ``compress.quantize_onnx.RECIPES``.
-        threads: Of the engine.
-    """
-    chosen = get_recipe(recipe)
-    sample = sample_probe(dev, SENSITIVITY_TEXTS)
-    expected = reference[sample_places(len(dev), SENSITIVITY_TEXTS)]
-    last: list[tuple[Rows, bool]] = []
-
-    def gate(path: Path) -> GateRecord:
-        backend = _open(path, threads)
-        invariant = chosen.batch_invariant and mates_difference(backend, dev) <= BATCH_MATES
+    path = exporter.fp32_path
+    (bundle / path).parent.mkdir(exist_ok=True)
+    exported = exporter.export_fp32(model, dev.head, bundle / path, max_length=max_length)
+    backend = open_engine(exporter, bundle / path, threads)
+    try:
+        gate = fp32_parity(model, backend, dev, max_length=max_length)
+        if not gate.passed:
+            raise GateError(" ".join(gate.reasons))
+        invariant = gate.numbers.get("batch_mates", np.inf) <= BATCH_MATES
         rows = engine_rows(backend, dev, batch_invariant=invariant)
+    except FAILURES:
         backend.close()
-        last[:] = [(rows, invariant)]
-        return int8_gate(dev, rows.values, reference)
-
-    outcome = quantize_until_passed(
-        bundle / FP32_PATH,
-        bundle / INT8_PATH,
-        gate=gate,
-        measure=_error_on(sample, expected, threads=threads),
-        recipe=recipe,
-    )
-    if outcome.converted is None:
-        return outcome, None
-    rows, invariant = last[0]
-    done = outcome.converted
-    artifact = _artifact(
-        bundle,
-        INT8_PATH,
-        precision="int8",
-        recipe={
-            "quantization": recipe,
-            "about": chosen.about,
-            "matmuls": [done.matmuls, done.matmuls_total],
-            "gathers": [done.gathers, done.gathers_total],
-            "kept_fp32": list(outcome.gate.kept_fp32),
-        },
-        min_engine=chosen.min_engine,
-        batch_invariant=invariant,
-    )
-    logger.info(
-        "int8: %d of %d matrices and %d of %d tables, %.1f MB",
-        *(*artifact.recipe["matmuls"], *artifact.recipe["gathers"], artifact.size_bytes / 1e6),
-    )
-    backend = _open(bundle / INT8_PATH, threads)
-    return outcome, OpenArtifact(artifact, backend, outcome.gate, rows)
-
-
-def _error_on(sample: Probe, expected: FloatArray, *, threads: int) -> Callable[[Path], float]:
-    """Make the function that gives a file's mean squared error, in units of the rows' variance."""
-    variance = max(float(expected.var()), 1e-12)
-
-    def measure(path: Path) -> float:
-        backend = _open(path, threads)
-        rows = engine_rows(backend, sample, batch_invariant=False).values
-        backend.close()
-        error = float(np.mean((rows - expected) ** 2)) / variance
-        return error if np.isfinite(error) else float("inf")
-
-    return measure
-
-
-def artifact_row(
-    one: OpenArtifact,
-    final: Probe,
-    *,
-    dev: Probe,
-    dev_reference: FloatArray,
-    final_reference: FloatArray,
-    latency_ms: dict[str, Latency],
-) -> ArtifactRow:
-    """Score an artifact on dev and on the split that is reported.
-
-    Args:
-        one: The artifact; its rows of dev are there.
-        final: What scores are reported on; may be ``dev`` itself.
-        dev: Of the gates.
-        dev_reference: Rows of the torch model on ``dev``.
-        final_reference: And on ``final``.
-        latency_ms: By batch and length.
-    """
-    dev_score = score_rows(dev, one.dev.values, dev_reference)
-    score: Score = dev_score
-    if final is not dev:
-        rows = engine_rows(one.backend, final, batch_invariant=one.artifact.batch_invariant)
-        score = score_rows(final, rows.values, final_reference)
-    return ArtifactRow(
-        backend=one.artifact.backend,
-        precision=one.artifact.precision,
-        path=one.artifact.files[0].path,
-        size_bytes=one.artifact.size_bytes,
-        score=score.value,
-        parity=parity(one.dev.values, dev_reference),
-        latency_ms=latency_ms,
-        texts_per_s=one.dev.texts_per_s,
-        gate=one.gate,
-        interval=score.interval,
-        dev_score=dev_score.value if dev_score.metric == score.metric else None,
-        per_class=score.per_class,
-        engine=one.backend.engine,
-    )
-
-
-def refused_row(outcome: Int8Outcome) -> ArtifactRow:
-    """Tell of an INT8 file that its gate kept out: what is known of it is what the gate saw."""
-    return ArtifactRow(
-        backend=BACKEND,
-        precision="int8",
-        path=INT8_PATH,
-        size_bytes=None,
-        score=None,
-        parity=None,
-        latency_ms={},
-        texts_per_s=None,
-        gate=outcome.gate,
-    )
-
-
-def parity(values: FloatArray, reference: FloatArray) -> Parity:
-    """Compare rows with those of the torch model."""
-    return Parity(float(np.abs(values - reference).max()), float(cosines(values, reference).min()))
-
-
-def _open(path: Path, threads: int) -> Backend:
-    return load_backend(BACKEND, path, SessionOptions(threads=threads))
-
-
-def _artifact(
-    bundle: Path,
-    path: str,
-    *,
-    precision: str,
-    recipe: dict[str, object],
-    min_engine: str,
-    batch_invariant: bool,
-) -> Artifact:
-    return Artifact(
-        backend=BACKEND,
-        precision=precision,
-        files=(FileRecord.of(bundle, path),),
-        recipe=recipe,
+        raise
+    artifact = Artifact(
+        backend=exporter.backend,
+        precision="fp32",
+        files=tuple(FileRecord.of(bundle, name) for name in exporter.files(path)),
+        recipe=exported.recipe,
         gated_on=cpu_name(),
-        min_engine=min_engine,
-        batch_invariant=batch_invariant,
+        min_engine=exported.min_engine,
+        batch_invariant=invariant,
         golden=(),
         tolerance=1.0,
     )
+    return OpenArtifact(artifact, backend, gate, rows)
+
+
+@dataclass(frozen=True, eq=False)
+class _Trial:
+    """An INT8 artifact by one recipe that passed its gate, not yet in its place."""
+
+    recipe: str
+    path: Path
+    backend: Backend
+    outcome: Int8Outcome
+    dev: Rows
+    batch_invariant: bool
+    latency_ms: float | None = None  # of one text of 32 tokens, where it has a rival
+
+
+def make_int8(
+    bundle: Path,
+    exporter: Exporter,
+    dev: Probe,
+    reference: FloatArray,
+    *,
+    recipes: Sequence[str],
+    threads: int,
+) -> tuple[dict[str, Int8Outcome], OpenArtifact | None]:
+    """Quantize the FP32 artifact so that the task's metric holds, or not at all.
+
+    Args:
+        bundle: Directory of the bundle, with the FP32 artifact.
+        exporter: Of the engine.
+        dev: Texts, and labels where there are.
+        reference: Rows of the torch model on ``dev``.
+        recipes: Keys of the exporter's. Of those that pass, the fastest on one text of 32 tokens is
+            kept.
+        threads: Of the engine.
+
+    Returns:
+        What each recipe came to, and the artifact that was kept.
+    """
+    maker = _Int8Maker(bundle, exporter, dev, reference, threads)
+    outcomes: dict[str, Int8Outcome] = {}
+    trials: list[_Trial] = []
+    for recipe in recipes:
+        outcomes[recipe], trial = maker.attempt(recipe)
+        if trial is not None:
+            trials.append(trial)
+    if not trials:
+        maker.clear()
+        return outcomes, None
+    return outcomes, maker.keep(trials)
+
+
+class _Int8Maker:
+    """Tries recipes for one engine, each in a folder of its own."""
+
+    def __init__(
+        self, bundle: Path, exporter: Exporter, dev: Probe, reference: FloatArray, threads: int
+    ) -> None:
+        self.bundle, self.exporter, self.dev = bundle, exporter, dev
+        self.reference, self.threads = reference, threads
+        self.folder = (bundle / exporter.int8_path).parent / "trials"
+        self.judged: dict[Path, tuple[Rows, bool]] = {}
+        sample = sample_probe(dev, CALIBRATION_TEXTS)
+        self.calibration = [probe_batch(sample, [row]) for row in range(len(sample))]
+
+    def attempt(self, recipe: str) -> tuple[Int8Outcome, _Trial | None]:
+        """Make an artifact by a recipe; None for one that is refused."""
+        path = self.folder / recipe / Path(self.exporter.int8_path).name
+        path.parent.mkdir(parents=True)
+        source = self.bundle / self.exporter.fp32_path
+        try:
+            outcome = quantize_until_passed(
+                Quantization(self.exporter, source, recipe, self.calibration),
+                path,
+                gate=self._gate_of(recipe),
+                measure=self._measure,
+            )
+        except FAILURES as error:
+            logger.warning("%s int8, %s: %s", self.exporter.backend, recipe, error)
+            refused = GateRecord(passed=False, limits={}, reasons=(str(error),))
+            return Int8Outcome(refused, None, {}), None
+        if outcome.converted is None:
+            return outcome, None
+        rows, invariant = self.judged[path]
+        return outcome, _Trial(recipe, path, self._open(path), outcome, rows, invariant)
+
+    def keep(self, trials: list[_Trial]) -> OpenArtifact:
+        """Put the fastest of the trials in its place, and remove the others."""
+        if len(trials) > 1:
+            tokens, limit = self.dev.token_stream, int(self.dev.encoded.lengths.max())
+            times = one_text_latency(
+                {one.recipe: one.backend for one in trials}, tokens=tokens, max_length=limit
+            )
+            trials = [replace(one, latency_ms=times[one.recipe]) for one in trials]
+        best = min(trials, key=lambda one: one.latency_ms or 0.0)
+        for one in trials:
+            one.backend.close()
+        for name in self.exporter.files(self.exporter.int8_path):
+            shutil.move(best.path.with_name(Path(name).name), self.bundle / name)
+        self.clear()
+        artifact = self._artifact(best, [one for one in trials if one is not best])
+        backend = self._open(self.bundle / self.exporter.int8_path)
+        return OpenArtifact(artifact, backend, best.outcome.gate, best.dev)
+
+    def clear(self) -> None:
+        """Remove what is left of the trials."""
+        shutil.rmtree(self.folder)
+
+    def _gate_of(self, recipe: str) -> Callable[[Path], GateRecord]:
+        chosen = self.exporter.recipes[recipe]
+
+        def gate(path: Path) -> GateRecord:
+            backend = self._open(path)
+            try:
+                invariant = (
+                    chosen.batch_invariant and mates_difference(backend, self.dev) <= BATCH_MATES
+                )
+                rows = engine_rows(backend, self.dev, batch_invariant=invariant)
+            finally:
+                backend.close()
+            self.judged[path] = rows, invariant
+            return int8_gate(self.dev, rows.values, self.reference)
+
+        return gate
+
+    def _measure(self, path: Path) -> float:
+        """Give an artifact's mean squared error on a sample, in units of the rows' variance."""
+        expected = sample_values(self.dev, self.reference, SENSITIVITY_TEXTS)
+        backend = self._open(path)
+        sample = sample_probe(self.dev, SENSITIVITY_TEXTS)
+        rows = engine_rows(backend, sample, batch_invariant=False).values
+        backend.close()
+        error = float(np.mean((rows - expected) ** 2)) / max(float(expected.var()), 1e-12)
+        return error if np.isfinite(error) else float("inf")
+
+    def _open(self, path: Path) -> Backend:
+        return open_engine(self.exporter, path, self.threads)
+
+    def _artifact(self, best: _Trial, rivals: list[_Trial]) -> Artifact:
+        exporter, chosen = self.exporter, self.exporter.recipes[best.recipe]
+        recipe: dict[str, object] = {"quantization": best.recipe, "about": chosen.about}
+        if best.outcome.converted is not None:
+            recipe |= _counts(best.outcome.converted)
+        recipe["kept_fp32"] = list(best.outcome.gate.kept_fp32)
+        if rivals:
+            times = {one.recipe: round(one.latency_ms or 0.0, 3) for one in (best, *rivals)}
+            recipe["chosen_by_ms"] = times
+            logger.info("%s int8: %s is the fastest of %s ms", exporter.backend, best.recipe, times)
+        return Artifact(
+            backend=exporter.backend,
+            precision="int8",
+            files=tuple(
+                FileRecord.of(self.bundle, name) for name in exporter.files(exporter.int8_path)
+            ),
+            recipe=recipe,
+            gated_on=cpu_name(),
+            min_engine=chosen.min_engine,
+            batch_invariant=best.batch_invariant,
+            golden=(),
+            tolerance=1.0,
+        )
+
+
+def _counts(converted: Converted) -> dict[str, object]:
+    return {
+        "matmuls": [converted.matmuls, converted.matmuls_total],
+        "gathers": [converted.gathers, converted.gathers_total],
+    }
+
+
+def open_engine(exporter: Exporter, path: Path, threads: int) -> Backend:
+    """Open an artifact on the engine that it is made for.
+
+    Raises:
+        BackendError: The engine can't.
+    """
+    return load_backend(exporter.backend, path, SessionOptions(threads=threads))

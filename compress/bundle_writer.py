@@ -39,6 +39,7 @@ class BundleSpec:
     Attributes:
         head: Task, labels, problem type, pooling, normalize.
         max_length: Longest input in tokens, special tokens included.
+        stride: Tokens that neighbouring windows share; None for a quarter of ``max_length``.
         pairs: Whether inputs are pairs of texts.
         prompts: Text before an input, by role.
         lineage: Of every step, oldest first.
@@ -46,6 +47,7 @@ class BundleSpec:
 
     head: TaskHead
     max_length: int
+    stride: int | None = None
     pairs: bool = False
     prompts: dict[str, str] = field(default_factory=dict)
     lineage: tuple[dict[str, Any], ...] = ()  # each step notes what it used

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from compress.method_names import fitting_methods
 from compress.options import option
 from compress.settings import TrainingConfig, check_backends, require_at_least
 from edgebert.errors import InputError
@@ -25,7 +26,7 @@ class DistillConfig(TrainingConfig):
     learning_rate: float = option(2e-4, help="Peak learning rate of the student")
     student: str = option("minilm-3l-384d", help="Preset, or L=4,H=312,A=12,I=1200")
     method: Method = option(
-        "auto", help="auto: logits for labelled text, embedding for vectors, distilbert for MLM"
+        "auto", help="auto: logits for labelled data, embedding for vectors, distilbert for MLM"
     )
     init: Init = option(
         "auto", help="Start weights: the teacher's layers if widths agree, else projected"
@@ -52,13 +53,12 @@ class DistillConfig(TrainingConfig):
     teacher_labels: str | None = option(
         None, help="Names of the teacher's logits in order, comma-separated, where it has none"
     )
-    pooling: Literal["mean", "cls", "max"] | None = option(
-        None, help="feature-extraction: how vectors are made (default: the teacher's own)"
-    )
     backend: tuple[str, ...] = option(
         (), help="Engine to export for, repeatable (default: every one installed)"
     )
-    recipe: str = option("dynamic", help="How INT8 is made: dynamic or blockwise")
+    recipe: tuple[str, ...] = option(
+        (), help="How INT8 is made: NAME or BACKEND=NAME, repeatable (default: the engine's own)"
+    )
     cache_size_gb: float = option(4.0, help="Disk that the cache of teacher outputs may take")
 
     def __post_init__(self) -> None:
@@ -79,11 +79,7 @@ class DistillConfig(TrainingConfig):
             raise InputError(
                 f"teacher_learning_rate must be above 0, got {self.teacher_learning_rate}."
             )
-        allowed = {
-            "text-classification": ("auto", "logits", "tinybert", "distilbert", "minilm"),
-            "feature-extraction": ("auto", "embedding", "tinybert", "minilm"),
-            "fill-mask": ("auto", "distilbert", "tinybert", "minilm"),
-        }[self.task]
+        allowed = ("auto", *fitting_methods(self.task))
         if self.method not in allowed:
             raise InputError(
                 f"method {self.method!r} doesn't fit the task {self.task!r}; use one of "

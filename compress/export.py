@@ -46,7 +46,9 @@ class ExportConfig(DataConfig):
     backend: tuple[str, ...] = option(
         (), help="Engine to export for, repeatable (default: every one installed)"
     )
-    recipe: str = option("dynamic", help="How INT8 is made: dynamic or blockwise")
+    recipe: tuple[str, ...] = option(
+        (), help="How INT8 is made: NAME or BACKEND=NAME, repeatable (default: the engine's own)"
+    )
     threads: int | None = option(None, help="CPU threads (default: affinity and cgroup quota)")
     seed: int = option(42, help="Of the dev cut")
 
@@ -84,11 +86,12 @@ def export_with_report(config: ExportConfig) -> tuple[ExportResult, Report]:
     from compress.export_bundle import export_bundle
     from compress.export_inputs import load_inputs
     from compress.export_report import earlier_steps, lineage_entry, write_papers
-    from compress.quantize_onnx import get_recipe
+    from compress.exporters import plan_export
     from compress.sentence_layout import read_layout
+    from compress.task_head import TaskHead
     from compress.teachers import resolve_teacher
 
-    get_recipe(config.recipe)
+    plan = plan_export(config.backend, config.recipe)
     check_output(config.output_dir, overwrite=config.overwrite_output_dir)
     found = resolve_teacher(config.model, no_fallback=True)
     layout = (
@@ -109,16 +112,18 @@ def export_with_report(config: ExportConfig) -> tuple[ExportResult, Report]:
         loaded.model,
         loaded.tokenizer_dir,
         output_dir=config.output_dir,
-        task=config.task,
+        head=TaskHead(
+            task=config.task,
+            labels=loaded.labels,
+            problem_type=_problem_type(config, loaded),
+            pooling=pooling,
+            normalize=normalize,
+        ),
         data=data,
-        labels=loaded.labels,
-        problem_type=_problem_type(config, loaded),
         max_length=max_length,
-        pooling=pooling,
-        normalize=normalize,
         prompts=layout.prompts if layout else {},
         lineage=[*earlier_steps(found.path), entry],
-        recipe=config.recipe,
+        plan=plan,
         write_report=write,
     )
     return result, reports[0]

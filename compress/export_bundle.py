@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -13,7 +14,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import torch
 
-from compress.artifacts import OpenArtifact, artifact_row, make_fp32, make_int8, refused_row
+from compress.artifact_rows import artifact_row, refused_fp32, refused_int8
+from compress.artifacts import FAILURES, OpenArtifact, make_fp32, make_int8
 from compress.bundle_writer import (
     BundleSpec,
     bundle_tokenizer,
@@ -22,15 +24,18 @@ from compress.bundle_writer import (
     write_checkpoint,
     write_manifest,
 )
-from compress.capture import Pooling
 from compress.data import Split, TaskData
 from compress.export_result import ExportResult as ExportResult
 from compress.export_result import Reference
-from compress.probe import Probe, TaskHead, make_probe, sample_probe, torch_rows
-from compress.quantize_onnx import DEFAULT_RECIPE
+from compress.exporters import ExportPlan, get_exporter, plan_export
+from compress.probe import Probe, make_probe, sample_probe, torch_rows
+from compress.quantizer import Exporter
 from compress.report_records import ArtifactRow, Latency
 from compress.scores import score_rows
+from compress.sensitivity import verdict
+from compress.task_head import TaskHead
 from compress.timing import compare_latency, core_share
+from edgebert.errors import GateError
 from edgebert.files import whole_directory
 from edgebert.manifest import Manifest
 from edgebert.vectors import INT8_MAX
@@ -39,6 +44,7 @@ logger = logging.getLogger(__name__)
 
 THROUGHPUT_TEXTS = 256
 SCALE_HEADROOM = 1.25  # dev doesn't hold the largest value of each dimension; beyond it is clipped
+PAIR_TASKS = ("text-classification", "regression")  # that take single texts or pairs
 LatencyByShape: TypeAlias = dict[str, Latency]  # like b1_s32
 
 
@@ -50,54 +56,43 @@ def export_bundle(
     tokenizer_dir: Path,
     *,
     output_dir: Path,
-    task: str,
+    head: TaskHead,
     data: TaskData,
     max_length: int,
-    labels: Sequence[str] = (),
-    problem_type: str | None = None,
-    pooling: Pooling | None = None,
-    normalize: bool = False,
+    stride: int | None = None,
     prompts: dict[str, str] | None = None,
     lineage: Sequence[dict[str, Any]] = (),
     teacher_model: Any | None = None,
-    recipe: str = DEFAULT_RECIPE,
+    plan: ExportPlan | None = None,
     write_report: WriteReport | None = None,
 ) -> ExportResult:
     """Write a model as a bundle whose artifacts have passed their gates.
 
-    Gates look at ``data.dev``; scores are of ``data.test`` if there is one. INT8 that is refused is
-    left out and told in the result.
+    Gates look at ``data.dev``; scores are of ``data.test`` if there is one. An artifact that is
+    refused is left out and told in the result; without FP32 an engine gets no INT8 either.
 
     Args:
         model: A `transformers` model with the head of its task; moved to the CPU and to FP32.
         tokenizer_dir: Where its ``tokenizer.json`` is.
         output_dir: Where the bundle goes; what stands there is replaced once the bundle is whole.
-        task: ``text-classification``, ``feature-extraction`` or ``fill-mask``.
+        head: The task and what the model's outputs mean.
         data: Without labels, agreement with the torch model takes the place of the task's metric.
         max_length: Longest input in tokens, special tokens included.
-        labels: Names in the order of the logits.
-        problem_type: Of a text-classification.
-        pooling: Of a feature-extraction.
-        normalize: Whether pooled vectors get unit length.
+        stride: Tokens that neighbouring windows share; None for a quarter of ``max_length``.
         prompts: Text before an input, by role.
         lineage: One entry a step, oldest first.
         teacher_model: Timed in torch beside the artifacts; the model itself by default.
-        recipe: Of the INT8 quantization, a key of ``compress.quantize_onnx.RECIPES``.
+        plan: Engines and recipes; every engine installed by default.
         write_report: Called with the unfinished bundle's directory, to add files to it.
 
     Raises:
-        GateError: FP32 doesn't match torch, so there is no bundle.
+        GateError: On no engine FP32 matches torch, so there is no bundle.
     """
     spec = BundleSpec(
-        head=TaskHead(
-            task=task,
-            labels=tuple(labels),
-            problem_type=problem_type if task == "text-classification" else None,
-            pooling=pooling if task == "feature-extraction" else None,
-            normalize=normalize,
-        ),
+        head=head,
         max_length=max_length,
-        pairs=task == "text-classification" and data.dev.text_pairs is not None,
+        stride=stride,
+        pairs=head.task in PAIR_TASKS and data.dev.text_pairs is not None,
         prompts=dict(prompts or {}),
         lineage=tuple(lineage),
     )
@@ -105,7 +100,7 @@ def export_bundle(
     with whole_directory(output_dir) as building, ExitStack() as opened:
         write_checkpoint(building, model, tokenizer_dir, spec)
         export = _Export(building, model, spec, data)
-        result = export.run(opened, teacher=teacher_model or model, recipe=recipe)
+        result = export.run(opened, teacher=teacher_model or model, plan=plan or plan_export())
         result = replace(result, output_dir=output_dir)
         if write_report is not None:
             write_report(building, result)
@@ -119,6 +114,8 @@ class _Export:
         self.building, self.model, self.spec, self.data = building, model, spec, data
         self.threads = torch.get_num_threads()
         self.seconds: dict[str, float] = {}
+        self.refused: list[ArtifactRow] = []
+        self.error_by_part: dict[str, dict[str, float]] = {}
         self.tokenizer, self.special_ids = bundle_tokenizer(building)
         self.dev = self._probe(data.dev)
         self.final = self.dev
@@ -126,29 +123,19 @@ class _Export:
         if data.test is not None and (data.test.labels is not None or self.dev.answers is not None):
             self.final = self._probe(data.test)
 
-    def run(self, opened: ExitStack, *, teacher: Any, recipe: str) -> ExportResult:
+    def run(self, opened: ExitStack, *, teacher: Any, plan: ExportPlan) -> ExportResult:
         with self._timed("reference"):
             reference = self._reference()
-        length, threads = self.spec.max_length, self.threads
-        with self._timed("fp32"):
-            (self.building / "onnx").mkdir()
-            fp32 = make_fp32(
-                self.building, self.model, self.dev, max_length=length, threads=threads
-            )
-            opened.callback(fp32.backend.close)
-        with self._timed("int8"):
-            values = reference.dev.values
-            outcome, int8 = make_int8(
-                self.building, self.dev, values, recipe=recipe, threads=threads
-            )
-        artifacts = [fp32]
-        if int8 is not None:
-            artifacts.append(int8)
-            opened.callback(int8.backend.close)
+        artifacts: list[OpenArtifact] = []
+        for backend, recipes in plan.recipes.items():
+            artifacts += self._make(get_exporter(backend), reference, recipes, opened)
+        if not artifacts:
+            reasons = [f"{row.backend}: {' '.join(row.gate.reasons)}" for row in self.refused]
+            raise GateError(f"{' '.join(reasons)} Nothing was written.")
         with self._timed("latency"):
-            share = core_share(threads)
+            share = core_share(self.threads)
             latency = self._latency(teacher, artifacts)
-            share = min(share, core_share(threads))
+            share = min(share, core_share(self.threads))
             texts_per_s = self._throughput(teacher)
         with self._timed("scores"):
             rows = [self._row(one, reference, latency[one.name]) for one in artifacts]
@@ -158,16 +145,56 @@ class _Export:
             output_dir=self.building,
             manifest=manifest,
             rows=tuple(rows),
-            refused=() if int8 is not None else (refused_row(outcome),),
+            refused=tuple(self.refused),
+            missing=plan.missing,
             split=self.final.split.name,
             reference=reference,
             torch_latency_ms=latency["torch"],
             torch_texts_per_s=texts_per_s,
-            threads=threads,
+            threads=self.threads,
             core_share=share,
             seconds=self.seconds,
-            error_by_part=outcome.error_by_part,
+            error_by_part=self.error_by_part,
         )
+
+    def _make(
+        self, exporter: Exporter, reference: Reference, recipes: Sequence[str], opened: ExitStack
+    ) -> list[OpenArtifact]:
+        """Make the artifacts of one engine: FP32 first, then INT8; none of those refused."""
+        name, threads, building = exporter.backend, self.threads, self.building
+        length, dev = self.spec.max_length, self.dev
+        with self._timed(f"{name}_fp32"):
+            try:
+                fp32 = make_fp32(
+                    self.building,
+                    exporter,
+                    self.model,
+                    self.dev,
+                    max_length=length,
+                    threads=threads,
+                )
+            except FAILURES as error:
+                self._refuse(refused_fp32(exporter, error))
+                shutil.rmtree((building / exporter.fp32_path).parent)
+                return []
+        opened.callback(fp32.backend.close)
+        values = reference.dev.values
+        with self._timed(f"{name}_int8"):
+            outcomes, int8 = make_int8(
+                building, exporter, dev, values, recipes=recipes, threads=threads
+            )
+        for recipe, outcome in outcomes.items():
+            if outcome.error_by_part:
+                self.error_by_part[f"{name}/{recipe}"] = outcome.error_by_part
+        if int8 is None:
+            self._refuse(refused_int8(exporter, outcomes))
+            return [fp32]
+        opened.callback(int8.backend.close)
+        return [fp32, int8]
+
+    def _refuse(self, row: ArtifactRow) -> None:
+        self.refused.append(row)
+        logger.warning("%s/%s %s", row.backend, row.precision, verdict(row.gate))
 
     def _probe(self, split: Split) -> Probe:
         return make_probe(
@@ -199,7 +226,8 @@ class _Export:
         tokens = np.minimum(self.dev.token_stream, teacher.config.vocab_size - 1)
         backends = {one.name: one.backend for one in artifacts}
         limit = self.spec.max_length
-        return compare_latency(teacher, backends, tokens=tokens, max_length=limit)
+        task = self.spec.head.task
+        return compare_latency(teacher, backends, tokens=tokens, max_length=limit, task=task)
 
     def _throughput(self, teacher: Any) -> float | None:
         if teacher.config.vocab_size != self.model.config.vocab_size:

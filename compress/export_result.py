@@ -38,6 +38,7 @@ class ExportResult:
         manifest: Its ``edgebert.json``.
         rows: Artifacts in the bundle, FP32 first, measured.
         refused: Artifacts that their gate kept out, with the reasons.
+        missing: By backend, why nothing was made for it: it isn't installed.
         split: ``test`` if given, else ``dev``: what ``rows`` and ``reference.score`` are of.
         reference: The same model in torch.
         torch_latency_ms: Of the teacher in torch FP32 at equal threads, in turn with the artifacts.
@@ -46,7 +47,8 @@ class ExportResult:
         threads: Of torch and of the engines.
         core_share: Part of a core that each thread got around the timing; 1 on a quiet machine.
         seconds: Wall time by step.
-        error_by_part: Output error of each part in INT8 alone; empty where INT8 passed at once.
+        error_by_part: By backend and recipe, like ``onnx/dynamic``: output error of each part in
+            INT8 alone; empty where INT8 passed at once.
     """
 
     output_dir: Path
@@ -60,7 +62,8 @@ class ExportResult:
     threads: int
     core_share: float
     seconds: dict[str, float]
-    error_by_part: dict[str, float] = field(default_factory=dict)
+    missing: dict[str, str] = field(default_factory=dict)
+    error_by_part: dict[str, dict[str, float]] = field(default_factory=dict)
 
     @property
     def metric(self) -> str:
@@ -70,10 +73,13 @@ class ExportResult:
     @property
     def notes(self) -> tuple[str, ...]:
         """What a reader of the numbers must know."""
-        if self.core_share >= QUIET_SHARE:
-            return ()
-        return (
-            f"the machine was busy while latency was measured (each thread got "
-            f"{self.core_share:.0%} of a core), so times and speed-ups can't be trusted; "
-            "measure again on a quiet one",
-        )
+        notes = [
+            f"{backend}: no artifact was made; it {why}" for backend, why in self.missing.items()
+        ]
+        if self.core_share < QUIET_SHARE:
+            notes.append(
+                f"the machine was busy while latency was measured (each thread got "
+                f"{self.core_share:.0%} of a core), so times and speed-ups can't be trusted; "
+                "measure again on a quiet one"
+            )
+        return tuple(notes)

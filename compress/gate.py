@@ -13,11 +13,13 @@ import numpy as np
 import torch
 from torch import nn
 
-from compress.capture import model_inputs
+from compress.capture import MODEL_INPUTS, model_inputs
+from compress.graph_module import task_outputs
 from compress.predict import evaluating
 from compress.probe import Probe, engine_rows, sample_probe
 from compress.report_records import GateRecord
 from compress.scores import Score, cosines, predictions, score_rows
+from compress.task_head import TaskHead
 from edgebert.types import Batch, FloatArray, IntArray
 from runtimes.base import Backend
 
@@ -77,16 +79,14 @@ def most_cells(config: Any, *, fill_mask: bool) -> int:
     return int(min(MAX_WORK / work, MAX_OUTPUT / output))
 
 
-def fp32_parity(
-    model: nn.Module, backend: Backend, probe: Probe, *, output: str, max_length: int
-) -> GateRecord:
+def fp32_parity(model: nn.Module, backend: Backend, probe: Probe, *, max_length: int) -> GateRecord:
     """Compare an FP32 artifact with its torch model on real tokens at every shape.
 
     Args:
         model: The torch reference.
         backend: The artifact, opened.
-        probe: Its token ids fill the batches.
-        output: ``logits`` or ``last_hidden_state``; of the latter real tokens alone count.
+        probe: Its token ids fill the batches; its head names the outputs, of which all count, but
+            of those with a number for each token real tokens alone.
         max_length: Longest shape.
 
     Returns:
@@ -97,20 +97,17 @@ def fp32_parity(
     worst, where = 0.0, ""
     cells = most_cells(model.config, fill_mask=probe.head.task == "fill-mask")
     for shape, batch in _batches(parity_shapes(max_length, most_cells=cells), probe):
-        difference = _difference(model, backend, batch, output)
-        if not difference <= worst:  # NaN counts as worst
-            worst = difference
-            where = f"batch {shape.batch}, length {shape.length}, " + (
-                "with padding" if shape.padded else "without padding"
-            )
+        for output, difference in _differences(model, backend, batch, probe.head):
+            if not difference <= worst:  # NaN counts as worst
+                worst = difference
+                where = (
+                    f"{output} is off by {worst:.3g} from torch at batch {shape.batch}, length "
+                    f"{shape.length}, {'with' if shape.padded else 'without'} padding"
+                )
         if np.isnan(worst):
             break
     numbers = {"max_abs": worst, "batch_mates": mates_difference(backend, probe)}
-    reasons = []
-    if not worst <= MAX_ABS:
-        reasons.append(
-            f"{output} is off by {worst:.3g} from torch at {where}; the limit is {MAX_ABS:g}."
-        )
+    reasons = [] if worst <= MAX_ABS else [f"{where}; the limit is {MAX_ABS:g}."]
     return _record(reasons, {"max_abs": MAX_ABS, "batch_mates": BATCH_MATES}, numbers)
 
 
@@ -133,24 +130,28 @@ def _batches(shapes: list[Shape], probe: Probe) -> Iterator[tuple[Shape, Batch]]
         yield shape, Batch(ids, mask, second, np.zeros(shape.batch, dtype=np.int64))
 
 
-def _difference(model: nn.Module, backend: Backend, batch: Batch, output: str) -> float:
-    found = backend.run(batch)[output]
-    expected = torch_output(model, batch, output)
-    if found.ndim == 3:  # [batch, seq, width]
-        real = batch.attention_mask == 1
-        found, expected = found[real], expected[real]
-    return float(np.abs(found - expected).max())
+def _differences(
+    model: nn.Module, backend: Backend, batch: Batch, head: TaskHead
+) -> Iterator[tuple[str, float]]:
+    found, expected = backend.run(batch), torch_outputs(model, batch, head)
+    real = batch.attention_mask == 1
+    for name in head.outputs:
+        ours, theirs = found[name], expected[name]
+        if head.has_token_axis(name):
+            ours, theirs = ours[real], theirs[real]
+        yield name, float(np.abs(ours - theirs).max())
 
 
-def torch_output(model: nn.Module, batch: Batch, output: str) -> FloatArray:
-    """Run a torch model on an engine's batch."""
-    names = ("input_ids", "attention_mask", "token_type_ids")
+def torch_outputs(model: nn.Module, batch: Batch, head: TaskHead) -> dict[str, FloatArray]:
+    """Run a torch model on an engine's batch; its outputs by the names of the exported graph."""
     device = next(model.parameters()).device
-    tensors = {name: torch.from_numpy(getattr(batch, name)).to(device) for name in names}
+    tensors = {name: torch.from_numpy(getattr(batch, name)).to(device) for name in MODEL_INPUTS}
+    inputs = model_inputs(model, tensors)
+    if head.task == "multiple-choice":  # each row is a question with one choice
+        inputs = {name: values[:, None] for name, values in inputs.items()}
     with evaluating(model):
-        result = model(**model_inputs(model, tensors))[output]
-    values: FloatArray = result.float().cpu().numpy()
-    return values
+        outputs = task_outputs(model, inputs, head, mask=tensors["attention_mask"])
+    return {name: values.float().cpu().numpy() for name, values in outputs.items()}
 
 
 def mates_difference(backend: Backend, probe: Probe, *, texts: int = 16) -> float:
@@ -198,7 +199,7 @@ def int8_gate(probe: Probe, values: FloatArray, reference: FloatArray) -> GateRe
                 f"The mean cosine with FP32 is {numbers['cosine_mean']:.4f}; "
                 f"the limit is {COSINE_MEAN}."
             )
-    if probe.head.task == "text-classification":
+    if probe.head.task in ("text-classification", "token-classification"):
         gone = vanished_classes(probe, values, reference)
         limits["vanished_classes"], numbers["vanished_classes"] = 0.0, float(len(gone))
         reasons += [f"Class {label!r} is never predicted any more." for label in gone]

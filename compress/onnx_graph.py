@@ -19,10 +19,10 @@ from typing import Any
 import onnx
 import torch
 from onnx import ModelProto, TensorProto, helper, numpy_helper
-from torch import Tensor, nn
 from torch.jit._trace import TracerWarning
 
-from compress.capture import MODEL_INPUTS, model_inputs
+from compress.graph_module import GraphModule
+from compress.task_head import HIDDEN
 from edgebert.errors import GateError, ModelError
 
 OPSET = 17  # the first with LayerNormalization as one node
@@ -39,99 +39,86 @@ class ExportedGraph:
     Attributes:
         path: Of the file.
         inputs: Names of the inputs, int64 ``[batch, seq]`` each.
-        output: ``logits`` or ``last_hidden_state``.
+        outputs: Names of the outputs, in the file's order.
         size_bytes: Of the file.
         parameter_bytes: Of the model's parameters in FP32, shared ones counted once.
     """
 
     path: Path
     inputs: tuple[str, ...]
-    output: str
+    outputs: tuple[str, ...]
     size_bytes: int
     parameter_bytes: int
 
 
-def export_onnx(model: nn.Module, path: Path, *, task: str) -> ExportedGraph:
+def export_onnx(module: GraphModule, path: Path) -> ExportedGraph:
     """Write a model as ONNX, FP32, with any batch and length, shared weights stored once.
 
     Args:
-        model: A `transformers` model with the head of its task; it is left as it was.
+        module: The model with its head and named outputs.
         path: Of the file; its folder exists.
-        task: ``feature-extraction`` gives ``last_hidden_state``, the others ``logits``.
 
     Raises:
         ModelError: The weights don't fit into one file of less than 2 GB.
         GateError: The file is larger than the parameters: a shared weight was copied.
     """
-    parameter_bytes = 4 * sum(parameter.numel() for parameter in model.parameters())
+    parameter_bytes = 4 * sum(parameter.numel() for parameter in module.parameters())
     if parameter_bytes > MAX_FILE_BYTES:
         raise ModelError(
             f"The model has {parameter_bytes / 1e9:.1f} GB of weights; one ONNX file holds up to "
             f"{MAX_FILE_BYTES / 1e9:.1f} GB. Export a smaller student."
         )
-    output = output_name(task)
-    example = dict.fromkeys(MODEL_INPUTS, torch.ones(2, 8, dtype=torch.long))
-    inputs = model_inputs(model, example)
-    graph = _trace(model, inputs, output, per_token=task != "text-classification")
+    graph = _trace(module)
     fold_identities(graph)
     share_initializers(graph)
+    _put_first(graph, HIDDEN)
     path.write_bytes(graph.SerializeToString())
-    exported = ExportedGraph(path, tuple(inputs), output, path.stat().st_size, parameter_bytes)
-    limit = MAX_GROWTH * parameter_bytes + _NODE_BYTES * len(graph.graph.node)
-    if exported.size_bytes > limit:
+    return check_growth(graph, path, parameter_bytes=parameter_bytes)
+
+
+def check_growth(model: ModelProto, path: Path, *, parameter_bytes: int) -> ExportedGraph:
+    """Make sure that a written file holds each weight once.
+
+    Raises:
+        GateError: It is larger than the parameters.
+    """
+    size_bytes = path.stat().st_size
+    if size_bytes > MAX_GROWTH * parameter_bytes + _NODE_BYTES * len(model.graph.node):
         raise GateError(
-            f"{path.name} has {exported.size_bytes} bytes, more than {MAX_GROWTH} times the "
+            f"{path.name} has {size_bytes} bytes, more than {MAX_GROWTH} times the "
             f"{parameter_bytes} bytes of the parameters: the exporter copied shared weights."
         )
-    return exported
+    inputs, outputs = (
+        tuple(value.name for value in values) for values in (model.graph.input, model.graph.output)
+    )
+    return ExportedGraph(path, inputs, outputs, size_bytes, parameter_bytes)
 
 
-def output_name(task: str) -> str:
-    """Name the output that a task's graph has."""
-    return "last_hidden_state" if task == "feature-extraction" else "logits"
-
-
-class _Wrapper(nn.Module):
-    """Takes its inputs by position, as the exporter gives them, and returns one tensor."""
-
-    def __init__(self, model: nn.Module, inputs: tuple[str, ...], output: str) -> None:
-        super().__init__()
-        self.model = model
-        self.names = inputs
-        self.output = output
-
-    def forward(self, *tensors: Tensor) -> Tensor:
-        outputs = self.model(**dict(zip(self.names, tensors, strict=True)))
-        result: Tensor = outputs[self.output]
-        return result
-
-
-def _trace(
-    model: nn.Module, inputs: dict[str, Tensor], output: str, *, per_token: bool
-) -> ModelProto:
-    plain = copy.deepcopy(model).to(device="cpu", dtype=torch.float32)
-    set_attention: Any = getattr(plain, "set_attn_implementation", None)
-    if set_attention is not None:  # every transformers model has it
-        set_attention("eager")
-    # The wrapper too has to be in eval: the exporter restores the mode of what it was given, and
-    # would leave dropout on in the model inside.
-    wrapper = _Wrapper(plain, tuple(inputs), output).eval()
+def _trace(module: GraphModule) -> ModelProto:
     token_axes = {0: "batch", 1: "seq"}
-    axes = dict.fromkeys(inputs, token_axes)
-    axes[output] = token_axes if per_token else {0: "batch"}
+    axes = dict.fromkeys(module.input_names, token_axes)
+    for name in module.output_names:
+        axes[name] = token_axes if module.head.has_token_axis(name) else {0: "batch"}
     stream: Any = io.BytesIO()  # the annotation of export() forgets that it takes streams
     with torch.no_grad(), _quiet_exporter():
         torch.onnx.export(
-            wrapper,
-            tuple(inputs.values()),
+            module,
+            tuple(torch.ones(2, 8, dtype=torch.long) for _ in module.input_names),
             stream,
             dynamo=False,
             opset_version=OPSET,
-            input_names=list(inputs),
-            output_names=[output],
+            input_names=list(module.input_names),
+            output_names=list(module.output_names),
             dynamic_axes=axes,
         )
     return onnx.load_model_from_string(stream.getvalue())
+
+
+def _put_first(model: ModelProto, name: str) -> None:
+    """Move an output to the front, if it is there: some readers take the first, not the name."""
+    outputs = sorted(map(copy.deepcopy, model.graph.output), key=lambda value: value.name != name)
+    model.graph.ClearField("output")
+    model.graph.output.extend(outputs)
 
 
 @contextmanager

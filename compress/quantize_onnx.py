@@ -1,64 +1,47 @@
-"""From an FP32 ONNX file to an INT8 one, with a count of what was really converted.
+"""ONNX: from a torch model to an FP32 file, and from that to an INT8 one.
 
 A recipe that quantizes nothing says nothing: so the weights that are still float afterwards are
-counted, whatever the recipe, and a file that did not shrink is refused.
+counted, whatever the recipe.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections import defaultdict
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import onnx
 from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
+from torch import nn
 
 from compress.blockwise import blockwise
-from compress.onnx_graph import MIN_ENGINE, replace_initializers, replace_nodes
-from edgebert.errors import GateError, InputError
+from compress.graph_module import GraphModule
+from compress.onnx_graph import (
+    MIN_ENGINE,
+    OPSET,
+    export_onnx,
+    replace_initializers,
+    replace_nodes,
+)
+from compress.quantizer import Converted, Exported, Int8Recipe, part_name
+from compress.task_head import TaskHead
+from edgebert.errors import InputError
+from edgebert.types import Batch
 
 Convert = Callable[[ModelProto, Path, Collection[str]], None]
 
 
 @dataclass(frozen=True)
-class Recipe:
+class OnnxRecipe(Int8Recipe):
     """One way to make an INT8 file.
 
     Attributes:
         convert: Takes the prepared graph (see `prepare`), the target and the nodes left in FP32.
-        about: One phrase for the manifest.
-        batch_invariant: Whether a text's result is the same beside any batch-mates.
-        min_engine: Oldest engine that runs the file.
     """
 
     convert: Convert
-    about: str
-    batch_invariant: bool
-    min_engine: str
-
-
-@dataclass(frozen=True)
-class Converted:
-    """What a recipe converted.
-
-    Attributes:
-        matmuls: Multiplications by a weight that are INT8 now.
-        matmuls_total: All multiplications by a weight.
-        gathers: Embedding look-ups that are INT8 now.
-        gathers_total: All embedding look-ups.
-        names: The nodes that are INT8 now.
-        missed: The nodes that should be INT8 and are not.
-        size_bytes: Of the file.
-    """
-
-    matmuls: int
-    matmuls_total: int
-    gathers: int
-    gathers_total: int
-    names: tuple[str, ...]
-    missed: tuple[str, ...]
-    size_bytes: int
 
 
 def _dynamic(model: ModelProto, target: Path, exclude: Collection[str]) -> None:
@@ -78,24 +61,95 @@ def _dynamic(model: ModelProto, target: Path, exclude: Collection[str]) -> None:
     )
 
 
-RECIPES: dict[str, Recipe] = {
-    "dynamic": Recipe(
+RECIPES: dict[str, OnnxRecipe] = {
+    "dynamic": OnnxRecipe(
         convert=_dynamic,
         about="dynamic, weights int8 per channel, activations uint8 per tensor",
         batch_invariant=False,  # one activation scale a tensor: a long text changes its mates'
         min_engine=MIN_ENGINE,
     ),
-    "blockwise": Recipe(
+    "blockwise": OnnxRecipe(
         convert=blockwise,
         about="weights int8 in blocks of 64, activations int8 per row and block",
         batch_invariant=True,
         min_engine="onnxruntime 1.22",
     ),
 }
-DEFAULT_RECIPE = "dynamic"
 
 
-def get_recipe(name: str) -> Recipe:
+class OnnxExporter:
+    """Makes ``onnx/model*.onnx``; see `compress.quantizer.Exporter`."""
+
+    backend = "onnx"
+    fp32_path = "onnx/model.onnx"
+    int8_path = "onnx/model_quantized.onnx"
+    recipes: Mapping[str, Int8Recipe] = RECIPES
+
+    def files(self, path: str) -> tuple[str, ...]:
+        """See `Exporter.files`: one file holds all."""
+        return (path,)
+
+    def export_fp32(
+        self,
+        model: nn.Module,
+        head: TaskHead,
+        target: Path,
+        *,
+        max_length: int,  # noqa: ARG002  any length fits the file
+    ) -> Exported:
+        """See `Exporter.export_fp32`."""
+        export_onnx(GraphModule(model, head), target)
+        recipe = {"exporter": "torch.onnx legacy, eager attention", "opset": OPSET}
+        return Exported(recipe, MIN_ENGINE)
+
+    def parts(self, source: Path) -> dict[str, tuple[str, ...]]:
+        """See `Exporter.parts`.
+
+        Nodes that share a weight stay together, under the name of the first: one of them in FP32
+        would store the weight twice.
+        """
+        parts: dict[str, list[str]] = defaultdict(list)
+        part_of_weight: dict[str, str] = {}
+        for name, node in weight_nodes(prepare(source)).items():
+            weight = node.input[1 if node.op_type == "MatMul" else 0]
+            part = part_of_weight.setdefault(weight, part_name(name))
+            parts[part].append(name)
+        return {part: tuple(names) for part, names in parts.items()}
+
+    def quantize(
+        self,
+        source: Path,
+        target: Path,
+        *,
+        recipe: str,
+        exclude: Collection[str] = (),
+        calibration: Sequence[Batch] = (),  # noqa: ARG002  both recipes look at weights alone
+    ) -> Converted:
+        """See `Exporter.quantize`.
+
+        Raises:
+            InputError: No such recipe, or ``exclude`` names a node that has no weight.
+        """
+        model = prepare(source)
+        nodes = weight_nodes(model)
+        unknown = set(exclude) - set(nodes)
+        if unknown:
+            raise InputError(f"exclude names nodes without a weight: {sorted(unknown)}.")
+        get_recipe(recipe).convert(model, target, exclude)
+        still_float = set(weight_nodes(onnx.load(target)))
+        names = tuple(name for name in nodes if name not in still_float)
+        return Converted(
+            matmuls=sum(nodes[name].op_type == "MatMul" for name in names),
+            matmuls_total=sum(node.op_type == "MatMul" for node in nodes.values()),
+            gathers=sum(nodes[name].op_type == "Gather" for name in names),
+            gathers_total=sum(node.op_type == "Gather" for node in nodes.values()),
+            names=names,
+            missed=tuple(sorted(still_float - set(exclude))),
+            size_bytes=target.stat().st_size,
+        )
+
+
+def get_recipe(name: str) -> OnnxRecipe:
     """Look a recipe up.
 
     Raises:
@@ -104,62 +158,6 @@ def get_recipe(name: str) -> Recipe:
     if name not in RECIPES:
         raise InputError(f"Unknown recipe {name!r}. Known recipes: {', '.join(RECIPES)}.")
     return RECIPES[name]
-
-
-def quantize_onnx(
-    source: Path, target: Path, *, recipe: str = DEFAULT_RECIPE, exclude: Collection[str] = ()
-) -> Converted:
-    """Write the INT8 form of an FP32 file.
-
-    Args:
-        source: The FP32 file.
-        target: The INT8 file; removed again when it is refused.
-        recipe: A key of `RECIPES`.
-        exclude: Names of nodes (see `weight_nodes`) that stay in FP32.
-
-    Raises:
-        InputError: No such recipe, or ``exclude`` names a node that has no weight.
-        GateError: Not every weight was converted, or the file is no smaller than ``source``.
-    """
-    converted = convert_onnx(source, target, recipe=recipe, exclude=exclude)
-    reason = None
-    before = source.stat().st_size
-    expected = converted.matmuls_total + converted.gathers_total - len(set(exclude))
-    if converted.missed:
-        reason = (
-            f"converted {len(converted.names)} of {expected} weights; "
-            f"still in FP32: {', '.join(converted.missed[:5])}"
-        )
-    elif converted.size_bytes >= before:
-        reason = f"made a file of {converted.size_bytes} bytes out of one of {before}"
-    if reason is not None:
-        target.unlink()
-        raise GateError(f"INT8 recipe {recipe!r} {reason}. Try another recipe, or ship FP32 only.")
-    return converted
-
-
-def convert_onnx(
-    source: Path, target: Path, *, recipe: str, exclude: Collection[str] = ()
-) -> Converted:
-    """Do as `quantize_onnx` does, but refuse nothing: for measuring parts of a model."""
-    chosen = get_recipe(recipe)
-    model = prepare(source)
-    nodes = weight_nodes(model)
-    unknown = set(exclude) - set(nodes)
-    if unknown:
-        raise InputError(f"exclude names nodes without a weight: {sorted(unknown)}.")
-    chosen.convert(model, target, exclude)
-    still_float = set(weight_nodes(onnx.load(target)))
-    names = tuple(name for name in nodes if name not in still_float)
-    return Converted(
-        matmuls=sum(nodes[name].op_type == "MatMul" for name in names),
-        matmuls_total=sum(node.op_type == "MatMul" for node in nodes.values()),
-        gathers=sum(nodes[name].op_type == "Gather" for name in names),
-        gathers_total=sum(node.op_type == "Gather" for node in nodes.values()),
-        names=names,
-        missed=tuple(sorted(still_float - set(exclude))),
-        size_bytes=target.stat().st_size,
-    )
 
 
 def prepare(source: Path) -> ModelProto:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,13 @@ from torch import nn
 
 from compress.task_head import TaskHead
 from edgebert.types import Batch
+
+# Parts of a layer, by the names that the families give their modules; the first that fits counts.
+_PARTS = (
+    ("attention", r"attention|bottleneck"),
+    ("ffn-up", r"intermediate|lin1|/ffn/(?:MatMul|Gemm)"),
+    ("ffn-down", r"output|lin2"),
+)
 
 
 @dataclass(frozen=True)
@@ -113,3 +121,15 @@ class Exporter(Protocol):
             exclude: Names out of `parts` that stay in FP32.
             calibration: Real texts of dev, for recipes that look at activations.
         """
+
+
+def part_name(node: str) -> str:
+    """Name the part that a node belongs to, by its path, like ``layer.3/ffn-down``."""
+    layer = re.search(r"/(?:layers?|albert_layer_groups)[._](\d+)(?:/|$)", node)
+    if layer is None:
+        return "embeddings" if "embedding" in node else "head"
+    inner = node[layer.end(1) :]
+    for part, pattern in _PARTS:
+        if re.search(pattern, inner):
+            return f"layer.{layer.group(1)}/{part}"
+    return f"layer.{layer.group(1)}/other"

@@ -147,6 +147,7 @@ class ArtifactRow:
         dev_score: The same metric on dev; None where dev is measured by another.
         per_class: For ``text-classification``.
         engine: Like ``onnxruntime 1.32.0``.
+        recipe: How INT8 was made; "" for FP32, and in reports from before it was noted.
     """
 
     backend: str
@@ -162,6 +163,7 @@ class ArtifactRow:
     dev_score: float | None = None
     per_class: tuple[ClassRecord, ...] = ()
     engine: str = ""
+    recipe: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

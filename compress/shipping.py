@@ -16,6 +16,7 @@ from compress.export_report import (
     make_report,
     write_papers,
 )
+from compress.exporters import plan_export
 from compress.options import command_line, config_to_dict, save_run
 from compress.probe import make_probe, torch_rows
 from compress.report_records import StudentRecord, TeacherRecord
@@ -99,18 +100,13 @@ def ship(
         save_run(config, building)
         reports.append(report)
 
-    head = teacher.encoded.dev.head
     export_bundle(
         model,
         teacher.tokenizer_dir,
         output_dir=config.output_dir,
-        task=config.task,
+        head=teacher.encoded.dev.head,
         data=data,
         max_length=config.max_length,
-        labels=data.labels,
-        problem_type=data.problem_type,
-        pooling=head.pooling,
-        normalize=head.normalize,
         prompts=teacher.prompts,
         lineage=[
             *earlier_steps(found.path),
@@ -123,7 +119,7 @@ def ship(
             ),
         ],
         teacher_model=teacher.model,
-        recipe=config.recipe,
+        plan=plan_export(config.backend, config.recipe),
         write_report=add_report,
     )
     logger.info("Wrote %s", config.output_dir)

@@ -6,26 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from compress.exporters import plan_export
 from compress.layer_map import layer_map
+from compress.method_names import AUTO_METHOD
 from compress.methods import MethodSettings, build_phases
-from compress.quantize_onnx import get_recipe
+from compress.pretrained import auto_class, task_config
 from compress.student import choose_init, parse_student, student_config
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from compress.distill_config import DistillConfig
-
-AUTO_METHOD = {
-    "text-classification": "logits",
-    "feature-extraction": "embedding",
-    "fill-mask": "distilbert",
-}
-_CLASSES = {
-    "text-classification": "AutoModelForSequenceClassification",
-    "feature-extraction": "AutoModel",
-    "fill-mask": "AutoModelForMaskedLM",
-}
 
 
 def check_student(config: DistillConfig, path: Path) -> None:
@@ -38,22 +29,20 @@ def check_student(config: DistillConfig, path: Path) -> None:
     Raises:
         InputError: Student, layer map, start, method or recipe don't fit the teacher.
     """
-    import transformers
-
-    theirs = transformers.AutoConfig.from_pretrained(path, local_files_only=True)
+    theirs: Any = task_config(path, config.task)
     architecture = parse_student(config.student, theirs)
     mapped = mapped_layers(config, architecture.num_hidden_layers, theirs.num_hidden_layers)
     with torch.device("meta"):  # shapes alone
-        teacher: Any = getattr(transformers, _CLASSES[config.task]).from_config(theirs)
+        teacher: Any = auto_class(config.task).from_config(theirs)
         student = type(teacher)(student_config(architecture, theirs))
     choose_init(config.init, architecture, teacher)
-    get_recipe(config.recipe)
+    plan_export(config.backend, config.recipe)
     build_phases(
         method_of(config),
         student=student,
         teacher=teacher,
         layer_map=mapped,
-        config=method_settings(config),
+        config=method_settings(config, pooling_layers=config.pooling_layers or 1),
         task=config.task,
     )
 

@@ -29,6 +29,7 @@ def compare_latency(
     *,
     tokens: IntArray,
     max_length: int,
+    task: str = "",
     repeats: int = 30,
 ) -> dict[str, dict[str, Latency]]:
     """Time one text of 32 and of 128 tokens by turns on torch and on each engine.
@@ -38,6 +39,7 @@ def compare_latency(
         backends: Opened artifacts by name, with as many threads as torch has.
         tokens: Real token ids, int64 ``[n]``; repeated where there are too few.
         max_length: Longer lengths are left out.
+        task: Of the model: one for ``multiple-choice`` takes a question of one choice.
         repeats: Timed rounds.
 
     Returns:
@@ -47,12 +49,26 @@ def compare_latency(
     with evaluating(model):
         for length in (length for length in LENGTHS if length <= max_length):
             batch = _one_text(tokens, length)
-            runs: dict[str, Callable[[], object]] = {"torch": _torch_call(model, batch)}
+            runs: dict[str, Callable[[], object]] = {"torch": _torch_call(model, batch, task)}
             for name, backend in backends.items():
                 runs[name] = _engine_call(backend, batch)
             for name, times in interleaved_latency_ms(runs, repeats=repeats).items():
                 found[name][f"b1_s{length}"] = Latency(times["p50"], times["p95"])
     return found
+
+
+def one_text_latency(
+    backends: Mapping[str, Backend], *, tokens: IntArray, max_length: int, repeats: int = 20
+) -> dict[str, float]:
+    """Time one text of 32 tokens, or of ``max_length`` if that is less, by turns on each engine.
+
+    Returns:
+        Median milliseconds by name.
+    """
+    batch = _one_text(tokens, min(LENGTHS[0], max_length))
+    runs = {name: _engine_call(backend, batch) for name, backend in backends.items()}
+    times = interleaved_latency_ms(runs, repeats=repeats)
+    return {name: one["p50"] for name, one in times.items()}
 
 
 def core_share(threads: int, *, seconds: float = 0.2) -> float:
@@ -78,10 +94,12 @@ def _one_text(tokens: IntArray, length: int) -> Batch:
     return Batch(ids, np.ones_like(ids), np.zeros_like(ids), np.zeros(1, dtype=np.int64))
 
 
-def _torch_call(model: nn.Module, batch: Batch) -> Callable[[], Any]:
+def _torch_call(model: nn.Module, batch: Batch, task: str) -> Callable[[], Any]:
     device = next(model.parameters()).device
     tensors = {n: torch.from_numpy(getattr(batch, n)).to(device) for n in MODEL_INPUTS}
     inputs = model_inputs(model, tensors)
+    if task == "multiple-choice":
+        inputs = {name: values[:, None] for name, values in inputs.items()}
     return lambda: model(**inputs)
 
 

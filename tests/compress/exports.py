@@ -1,13 +1,22 @@
-"""Settings of small exports, shared by the tests of the bundle and of what is refused."""
+"""Small exports to the quickest engine, shared by the tests of graphs and bundles."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from compress.export import ExportConfig
+from compress.graph_module import GraphModule
+from compress.onnx_graph import ExportedGraph, export_onnx
+from compress.task_head import TaskHead
 from tests.tiny import WORDS, write_encoder
+
+
+def write_onnx(model: Any, path: Path, task: str) -> ExportedGraph:
+    """Export a model to ONNX, an embedder with mean pooling."""
+    return export_onnx(GraphModule(model, TaskHead(task=task, pooling="mean")), path)
 
 
 def write_texts(path: Path, rows: int = 120) -> Path:
@@ -31,5 +40,6 @@ def embedder_config(folder: Path, **changes) -> ExportConfig:
         "normalize": True,
         "max_length": 64,
         "threads": 1,
+        "backend": ("onnx",),
     }
     return ExportConfig(**{**settings, **changes})

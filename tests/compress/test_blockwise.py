@@ -9,8 +9,8 @@ import torch
 import transformers
 
 from compress.blockwise import BLOCK_SIZE, quantize_blocks
-from compress.onnx_graph import export_onnx
-from compress.quantize_onnx import quantize_onnx
+from compress.quantize_onnx import OnnxExporter
+from tests.compress.exports import write_onnx
 from tests.tiny import bert_config
 
 
@@ -35,8 +35,10 @@ def paths(tmp_path_factory):
     folder = tmp_path_factory.mktemp("blockwise")
     config = bert_config(hidden_size=64, intermediate_size=128)
     model = transformers.BertForSequenceClassification(config)
-    export_onnx(model, folder / "fp32.onnx", task="text-classification")
-    converted = quantize_onnx(folder / "fp32.onnx", folder / "int8.onnx", recipe="blockwise")
+    write_onnx(model, folder / "fp32.onnx", "text-classification")
+    converted = OnnxExporter().quantize(
+        folder / "fp32.onnx", folder / "int8.onnx", recipe="blockwise"
+    )
     assert converted.missed == ()
     return folder / "fp32.onnx", folder / "int8.onnx"
 

@@ -56,6 +56,7 @@ def classifier_bundle(trained):
         train_file=trained / "train.tsv",
         max_length=32,
         threads=1,
+        backend=("onnx",),
     )
     return export(config)
 
@@ -118,6 +119,7 @@ def test_a_score_is_of_the_test_split_where_there_is_one(trained, tmp_path):
         test_file=trained / "train.tsv",
         threads=1,
         max_length=32,
+        backend=("onnx",),
     )
     result = export(config)
     report = json.loads((tmp_path / "b" / "report.json").read_text())
@@ -222,6 +224,7 @@ def test_pairs_go_through_the_bundle_as_pairs(tmp_path):
         text_pair_column="sentence2",
         max_length=32,
         threads=1,
+        backend=("onnx",),
     )
     export(config)
     manifest = Manifest.load(tmp_path / "b")

@@ -116,7 +116,7 @@ def test_the_command_prints_the_table_on_stdout(tmp_path):
 
 def test_a_wrong_recipe_is_named_with_the_known_ones(tmp_path):
     with pytest.raises(InputError, match="dynamic"):
-        export(embedder_config(tmp_path, recipe="magic"))
+        export(embedder_config(tmp_path, recipe=("magic",)))
 
 
 def test_pooling_is_refused_for_a_classifier(tmp_path):

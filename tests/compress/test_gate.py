@@ -16,7 +16,7 @@ from compress.gate import (
     mates_difference,
     most_cells,
     parity_shapes,
-    torch_output,
+    torch_outputs,
     vanished_classes,
 )
 from compress.probe import TaskHead, engine_rows, make_probe, torch_rows
@@ -38,12 +38,13 @@ class TorchBackend:
     engine = "torch"
     inputs = ("input_ids", "attention_mask", "token_type_ids")
 
-    def __init__(self, model, output, spoil=lambda values, _: values):
-        self.model, self.output, self.spoil = model, output, spoil
-        self.outputs = (output,)
+    def __init__(self, model, head=HEAD, spoil=lambda values, _: values):
+        self.model, self.head, self.spoil = model, head, spoil
+        self.outputs = head.outputs
 
     def run(self, batch):
-        return {self.output: self.spoil(torch_output(self.model, batch, self.output), batch)}
+        found = torch_outputs(self.model, batch, self.head)
+        return {name: self.spoil(values, batch) for name, values in found.items()}
 
     def close(self):
         pass
@@ -104,8 +105,8 @@ def test_shapes_end_at_the_maximum_length():
 
 
 def test_the_torch_model_itself_passes_parity(classifier, probe):
-    backend = TorchBackend(classifier, "logits")
-    record = fp32_parity(classifier, backend, probe, output="logits", max_length=64)
+    backend = TorchBackend(classifier)
+    record = fp32_parity(classifier, backend, probe, max_length=64)
     assert record.passed
     assert record.numbers["max_abs"] < 1e-6
 
@@ -114,8 +115,8 @@ def test_an_error_at_one_batch_size_alone_is_found(classifier, probe):
     def spoil(values, batch):
         return values + (1e-3 if len(batch.input_ids) == 7 else 0.0)
 
-    backend = TorchBackend(classifier, "logits", spoil)
-    record = fp32_parity(classifier, backend, probe, output="logits", max_length=64)
+    backend = TorchBackend(classifier, spoil=spoil)
+    record = fp32_parity(classifier, backend, probe, max_length=64)
     assert not record.passed
     assert "batch 7" in record.reasons[0]
 
@@ -126,15 +127,13 @@ def test_an_engine_that_ignores_the_mask_is_found(classifier, probe):
             ones = np.ones_like(batch.attention_mask)
             return super().run(replace(batch, attention_mask=ones))
 
-    record = fp32_parity(
-        classifier, Deaf(classifier, "logits"), probe, output="logits", max_length=64
-    )
+    record = fp32_parity(classifier, Deaf(classifier), probe, max_length=64)
     assert "with padding" in record.reasons[0]
 
 
 def test_nan_is_no_pass(classifier, probe):
-    backend = TorchBackend(classifier, "logits", lambda values, _: values * np.nan)
-    assert not fp32_parity(classifier, backend, probe, output="logits", max_length=64).passed
+    backend = TorchBackend(classifier, spoil=lambda values, _: values * np.nan)
+    assert not fp32_parity(classifier, backend, probe, max_length=64).passed
 
 
 def test_what_stands_in_padding_does_not_count(tmp_path, tokenizer):
@@ -142,16 +141,18 @@ def test_what_stands_in_padding_does_not_count(tmp_path, tokenizer):
     head = TaskHead(task="feature-extraction", pooling="mean")
 
     def spoil(values, batch):
+        if values.ndim == 2:  # the pooled vectors
+            return values
         return np.where(batch.attention_mask[:, :, None] == 1, values, 9.0)
 
-    backend = TorchBackend(model, "last_hidden_state", spoil)
+    backend = TorchBackend(model, head, spoil)
     probe = probe_of(tokenizer, head)
-    assert fp32_parity(model, backend, probe, output="last_hidden_state", max_length=64).passed
+    assert fp32_parity(model, backend, probe, max_length=64).passed
 
 
 def test_dependence_on_batch_mates_is_measured(classifier, probe):
-    steady = TorchBackend(classifier, "logits")
-    swayed = TorchBackend(classifier, "logits", lambda values, batch: values + len(batch.input_ids))
+    steady = TorchBackend(classifier)
+    swayed = TorchBackend(classifier, spoil=lambda values, batch: values + len(batch.input_ids))
     assert mates_difference(steady, probe) < 1e-5
     assert mates_difference(swayed, probe) > 0.5
 
@@ -160,7 +161,7 @@ def test_dependence_on_batch_mates_is_measured(classifier, probe):
 def test_an_engines_rows_are_torchs_rows_in_the_order_of_the_texts(
     classifier, probe, batch_invariant
 ):
-    backend = TorchBackend(classifier, "logits")
+    backend = TorchBackend(classifier)
     found = engine_rows(backend, probe, batch_invariant=batch_invariant)
     np.testing.assert_allclose(found.values, torch_rows(classifier, probe).values, atol=1e-6)
 
@@ -233,7 +234,8 @@ def test_scored_pairs_are_ranked_by_the_cosine_of_their_vectors(tokenizer):
     probe = probe_of(tokenizer, head, texts=firsts, text_pairs=seconds, labels=[5.0, 3.0, 1.0])
     east = np.array([[1, 0]] * 3, dtype=np.float32)
     away = np.array([[1, 0.1], [1, 1], [0.1, 1]], dtype=np.float32)
-    score = score_rows(probe, np.concatenate([east, away]), np.concatenate([east, away]))
+    rows = np.stack([east, away], axis=1).reshape(6, 2)  # each pair's two texts together
+    score = score_rows(probe, rows, rows)
     assert (score.metric, score.value) == ("spearman", pytest.approx(1.0))
 
 

@@ -13,14 +13,14 @@ import torch
 import transformers
 from onnx import TensorProto
 
-from compress import quantize_onnx as module
-from compress.onnx_graph import export_onnx
-from compress.quantize_onnx import RECIPES, prepare, quantize_onnx, weight_nodes
-from edgebert.errors import GateError, InputError
+from compress.quantize_onnx import RECIPES, OnnxExporter, prepare, weight_nodes
+from edgebert.errors import InputError
+from tests.compress.exports import write_onnx
 from tests.tiny import bert_config
 
 # Per layer: query, key, value, attention output, up, down. Then the pooler and the classifier.
 MATMULS, GATHERS = 2 * 6 + 2, 3
+EXPORTER = OnnxExporter()
 
 
 @pytest.fixture(scope="module")
@@ -28,9 +28,7 @@ def classifier(tmp_path_factory):
     torch.manual_seed(0)
     config = bert_config(hidden_size=64, intermediate_size=128)
     path = tmp_path_factory.mktemp("fp32") / "model.onnx"
-    export_onnx(
-        transformers.BertForSequenceClassification(config), path, task="text-classification"
-    )
+    write_onnx(transformers.BertForSequenceClassification(config), path, "text-classification")
     return path
 
 
@@ -42,13 +40,13 @@ def logits(path, ids):
 
 
 def test_every_matrix_and_table_is_converted(classifier, tmp_path):
-    converted = quantize_onnx(classifier, tmp_path / "q.onnx")
+    converted = EXPORTER.quantize(classifier, tmp_path / "q.onnx", recipe="dynamic")
     assert (converted.matmuls, converted.matmuls_total) == (MATMULS, MATMULS)
     assert (converted.gathers, converted.gathers_total) == (GATHERS, GATHERS)
 
 
 def test_no_large_float_weight_is_left_in_the_file(classifier, tmp_path):
-    quantize_onnx(classifier, tmp_path / "q.onnx")
+    EXPORTER.quantize(classifier, tmp_path / "q.onnx", recipe="dynamic")
     left = [
         tensor.name
         for tensor in onnx.load(tmp_path / "q.onnx").graph.initializer
@@ -66,7 +64,7 @@ def test_preparing_for_int8_does_not_change_the_outputs(classifier, tmp_path):
 
 def test_excluded_nodes_keep_their_float_weights(classifier, tmp_path):
     kept = [name for name in weight_nodes(prepare(classifier)) if "layer.1" in name]
-    converted = quantize_onnx(classifier, tmp_path / "q.onnx", exclude=kept)
+    converted = EXPORTER.quantize(classifier, tmp_path / "q.onnx", recipe="dynamic", exclude=kept)
     assert len(kept) == 6
     assert converted.matmuls == MATMULS - 6
     assert set(weight_nodes(onnx.load(tmp_path / "q.onnx"))) == set(kept)
@@ -74,8 +72,8 @@ def test_excluded_nodes_keep_their_float_weights(classifier, tmp_path):
 
 def test_a_tied_table_is_found_as_a_gather_and_as_a_matmul(tmp_path):
     model = transformers.BertForMaskedLM(bert_config(hidden_size=64, intermediate_size=128))
-    export_onnx(model, tmp_path / "m.onnx", task="fill-mask")
-    converted = quantize_onnx(tmp_path / "m.onnx", tmp_path / "q.onnx")
+    write_onnx(model, tmp_path / "m.onnx", "fill-mask")
+    converted = EXPORTER.quantize(tmp_path / "m.onnx", tmp_path / "q.onnx", recipe="dynamic")
     # the head's own transform and the decoder, in the place of pooler and classifier
     assert (converted.matmuls, converted.gathers) == (MATMULS, GATHERS)
 
@@ -90,51 +88,70 @@ def test_a_shared_layer_is_converted_everywhere(tmp_path):
         intermediate_size=256,
     )
     model = transformers.AlbertModel(config, add_pooling_layer=False)
-    export_onnx(model, tmp_path / "m.onnx", task="feature-extraction")
-    converted = quantize_onnx(tmp_path / "m.onnx", tmp_path / "q.onnx")
+    write_onnx(model, tmp_path / "m.onnx", "feature-extraction")
+    converted = EXPORTER.quantize(tmp_path / "m.onnx", tmp_path / "q.onnx", recipe="dynamic")
     assert converted.matmuls == 4 * 6 + 1  # and the projection of the embeddings
 
 
-def with_recipe(monkeypatch, convert):
-    recipe = dataclasses.replace(RECIPES["dynamic"], convert=convert)
-    monkeypatch.setitem(module.RECIPES, "mine", recipe)
+def test_every_weight_belongs_to_one_part(classifier):
+    parts = EXPORTER.parts(classifier)
+    names = [name for members in parts.values() for name in members]
+    assert sorted(names) == sorted(weight_nodes(prepare(classifier)))
+    assert set(parts) == {
+        "embeddings",
+        "head",
+        *(f"layer.{i}/{part}" for i in (0, 1) for part in ("attention", "ffn-up", "ffn-down")),
+    }
 
 
-def test_a_recipe_that_converts_nothing_is_refused(classifier, tmp_path, monkeypatch):
-    with_recipe(monkeypatch, lambda model, target, _: onnx.save(model, target))
-    with pytest.raises(GateError, match=f"converted 0 of {MATMULS + GATHERS} weights"):
-        quantize_onnx(classifier, tmp_path / "q.onnx", recipe="mine")
-    assert not (tmp_path / "q.onnx").exists()
+def test_nodes_that_share_a_weight_stay_together(tmp_path):
+    config = transformers.AlbertConfig(
+        vocab_size=500,
+        embedding_size=32,
+        hidden_size=64,
+        num_hidden_layers=3,
+        num_attention_heads=4,
+        intermediate_size=256,
+    )
+    model = transformers.AlbertModel(config, add_pooling_layer=False)
+    write_onnx(model, tmp_path / "m.onnx", "feature-extraction")
+    nodes = weight_nodes(prepare(tmp_path / "m.onnx"))
+    for members in EXPORTER.parts(tmp_path / "m.onnx").values():
+        weights = {nodes[name].input[nodes[name].op_type == "MatMul"] for name in members}
+        others = {
+            node.input[node.op_type == "MatMul"]
+            for name, node in nodes.items()
+            if name not in members
+        }
+        assert not weights & others
 
 
-def test_a_file_that_grew_is_refused(classifier, tmp_path, monkeypatch):
-    def convert(model, target, exclude):
-        RECIPES["dynamic"].convert(model, target, exclude)
-        grown = onnx.load(target)
-        ballast = np.zeros(classifier.stat().st_size, dtype=np.int8)
-        grown.graph.initializer.append(onnx.numpy_helper.from_array(ballast, "ballast"))
-        onnx.save(grown, target)
-
-    with_recipe(monkeypatch, convert)
-    with pytest.raises(GateError, match="made a file of"):
-        quantize_onnx(classifier, tmp_path / "q.onnx", recipe="mine")
-    assert not (tmp_path / "q.onnx").exists()
+def test_what_a_recipe_missed_is_named(classifier, tmp_path, monkeypatch):
+    lazy = dataclasses.replace(
+        RECIPES["dynamic"], convert=lambda model, target, _: onnx.save(model, target)
+    )
+    monkeypatch.setitem(RECIPES, "lazy", lazy)
+    converted = EXPORTER.quantize(classifier, tmp_path / "q.onnx", recipe="lazy")
+    assert converted.names == ()
+    assert len(converted.missed) == MATMULS + GATHERS
 
 
 def test_an_unknown_recipe_names_the_known_ones(classifier, tmp_path):
     with pytest.raises(InputError, match=r"Known recipes: .*dynamic"):
-        quantize_onnx(classifier, tmp_path / "q.onnx", recipe="magic")
+        EXPORTER.quantize(classifier, tmp_path / "q.onnx", recipe="magic")
 
 
 def test_an_excluded_node_must_exist(classifier, tmp_path):
     with pytest.raises(InputError, match="no_such_node"):
-        quantize_onnx(classifier, tmp_path / "q.onnx", exclude=["no_such_node"])
+        EXPORTER.quantize(
+            classifier, tmp_path / "q.onnx", recipe="dynamic", exclude=["no_such_node"]
+        )
 
 
 def test_the_source_is_left_as_it_was(classifier, tmp_path):
     source = tmp_path / "source.onnx"
     shutil.copy(classifier, source)
     before = source.read_bytes()
-    quantize_onnx(source, tmp_path / "q.onnx")
+    EXPORTER.quantize(source, tmp_path / "q.onnx", recipe="dynamic")
     assert source.read_bytes() == before
     assert sorted(path.name for path in tmp_path.iterdir()) == ["q.onnx", "source.onnx"]

@@ -1,135 +1,158 @@
-"""INT8 that fails its gate gets its worst parts back in FP32, or is refused."""
+"""INT8 that fails its gate gets its worst parts back in FP32, or is refused, on any engine."""
 
 from __future__ import annotations
 
 import pytest
-import torch
-import transformers
 
-from compress.onnx_graph import export_onnx
-from compress.quantize_onnx import prepare, weight_nodes
+from compress import sensitivity
 from compress.report_records import GateRecord
-from compress.sensitivity import part_name, quantize_until_passed, rank_parts, weight_parts
-from tests.tiny import bert_config
+from compress.sensitivity import Quantization, quantize_until_passed, rank_parts, together
+from edgebert.errors import GateError
+from tests.compress.fake_exporter import WEIGHTS, FakeExporter, int8_names, int8_parts
+
+WORST = ("layer.1/ffn-down", "layer.0/ffn-down")
 
 
-@pytest.fixture(scope="module")
-def source(tmp_path_factory):
-    torch.manual_seed(0)
-    model = transformers.BertForSequenceClassification(
-        bert_config(hidden_size=64, intermediate_size=128)
+def quantization_of(folder, exporter=None):
+    exporter = exporter or FakeExporter()
+    source = folder / "fp32.net"
+    exporter.export_fp32(None, None, source, max_length=8)
+    return Quantization(exporter, source, "first")
+
+
+@pytest.fixture
+def quantization(tmp_path):
+    return quantization_of(tmp_path)
+
+
+def measure(path):
+    (part,) = int8_parts(path)
+    return float(WORST[::-1].index(part) + 2) if part in WORST else 1.0
+
+
+def gate_against(*harmful):
+    """Pass once no part of ``harmful`` is INT8."""
+
+    def gate(path):
+        passed = not set(harmful) & set(int8_parts(path))
+        return GateRecord(passed=passed, limits={}, reasons=() if passed else ("Too lossy.",))
+
+    return gate
+
+
+def left_in(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_a_recipe_that_leaves_weights_in_fp32_is_refused_with_their_count(tmp_path):
+    quantization = quantization_of(tmp_path, FakeExporter(missed=("q0", "k0")))
+    with pytest.raises(GateError, match="converted 5 of 7 weights; still in FP32: q0, k0"):
+        quantization.convert_all(tmp_path / "int8.net")
+    assert left_in(tmp_path) == ["fp32.bin", "fp32.net"]
+
+
+def test_an_artifact_that_grew_is_refused_by_the_bytes_of_all_files(tmp_path):
+    quantization = quantization_of(tmp_path, FakeExporter(int8_bytes=1100))
+    with pytest.raises(GateError, match="made 1100 bytes out of 1002"):  # 2 of them are "[]"
+        quantization.convert_all(tmp_path / "int8.net")
+    assert left_in(tmp_path) == ["fp32.bin", "fp32.net"]
+
+
+def test_each_part_is_measured_alone_and_the_worst_comes_first(quantization, tmp_path):
+    errors = rank_parts(quantization, dict(WEIGHTS), tmp_path / "trial.net", measure=measure)
+    assert list(errors)[:2] == list(WORST)
+    assert len(errors) == len(WEIGHTS)
+    assert left_in(tmp_path) == ["fp32.bin", "fp32.net"]
+
+
+def test_an_artifact_that_passes_at_once_keeps_nothing_in_fp32(quantization, tmp_path):
+    target = tmp_path / "int8.net"
+    outcome = quantize_until_passed(quantization, target, gate=gate_against(), measure=measure)
+    assert outcome.gate.passed
+    assert outcome.gate.kept_fp32 == ()
+    assert int8_parts(target) == list(WEIGHTS)
+
+
+def test_the_worst_parts_stay_in_fp32_one_after_another_until_the_gate_passes(
+    quantization, tmp_path
+):
+    outcome = quantize_until_passed(
+        quantization, tmp_path / "int8.net", gate=gate_against(WORST[1]), measure=measure
     )
-    path = tmp_path_factory.mktemp("fp32") / "model.onnx"
-    export_onnx(model, path, task="text-classification")
-    return path
+    assert outcome.gate.passed
+    assert outcome.gate.kept_fp32 == WORST
+    assert not int8_names(tmp_path / "int8.net") & {"d0", "d1"}
+    assert left_in(tmp_path) == ["fp32.bin", "fp32.net", "int8.bin", "int8.net"]
 
 
-def float_weights(path):
-    import onnx
-
-    return set(weight_nodes(onnx.load(path)))
-
-
-def parts_in_int8(source, path):
-    left = float_weights(path)
-    return {part for part, names in weight_parts(source).items() if not set(names) & left}
+def test_an_artifact_that_can_not_pass_is_refused_with_the_reasons(quantization, tmp_path):
+    outcome = quantize_until_passed(
+        quantization, tmp_path / "int8.net", gate=gate_against(*WEIGHTS), measure=measure
+    )
+    assert outcome.converted is None
+    assert outcome.gate.reasons == ("Too lossy.",)
+    assert left_in(tmp_path) == ["fp32.bin", "fp32.net"]
 
 
-@pytest.mark.parametrize(
-    ("node", "part"),
-    [
-        ("/model/bert/encoder/layer.3/attention/self/query/MatMul", "layer.3/attention"),
-        ("/model/bert/encoder/layer.3/attention/output/dense/MatMul", "layer.3/attention"),
-        ("/model/bert/encoder/layer.3/intermediate/dense/MatMul", "layer.3/ffn-up"),
-        ("/model/bert/encoder/layer.3/output/dense/MatMul", "layer.3/ffn-down"),
-        ("/model/distilbert/transformer/layer.0/attention/q_lin/MatMul", "layer.0/attention"),
-        ("/model/distilbert/transformer/layer.0/ffn/lin1/MatMul", "layer.0/ffn-up"),
-        ("/model/distilbert/transformer/layer.0/ffn/lin2/MatMul", "layer.0/ffn-down"),
-        ("/model/bert/embeddings/word_embeddings/Gather", "embeddings"),
-        ("/model/classifier/Gemm", "head"),
-    ],
-)
-def test_a_node_belongs_to_a_part_of_its_layer(node, part):
-    assert part_name(node) == part
+def test_a_conversion_that_fails_on_the_way_is_told_and_the_next_is_tried(tmp_path, monkeypatch):
+    exporter = FakeExporter()
+    quantization = quantization_of(tmp_path, exporter)
+    first_kept = set(WEIGHTS[WORST[0]])
+    convert = exporter.quantize
+
+    def grows_once(source, target, **settings):
+        converted = convert(source, target, **settings)
+        if set(settings["exclude"]) == first_kept:
+            raise GateError("It grew.")
+        return converted
+
+    monkeypatch.setattr(exporter, "quantize", grows_once)
+    outcome = quantize_until_passed(
+        quantization, tmp_path / "int8.net", gate=gate_against(*WORST), measure=measure
+    )
+    assert outcome.gate.kept_fp32 == WORST
 
 
-def test_every_weight_belongs_to_one_part(source):
-    parts = weight_parts(source)
-    names = [name for members in parts.values() for name in members]
-    assert sorted(names) == sorted(weight_nodes(prepare(source)))
-    assert set(parts) == {
-        "embeddings",
-        "head",
-        *(f"layer.{i}/{part}" for i in (0, 1) for part in ("attention", "ffn-up", "ffn-down")),
+def test_like_parts_of_all_layers_are_put_together():
+    assert together(dict(WEIGHTS)) == {
+        "embeddings": ("words",),
+        "attention": ("q0", "k0", "q1", "k1"),
+        "ffn-down": ("d0", "d1"),
     }
 
 
-def test_nodes_that_share_a_weight_stay_together(tmp_path):
-    config = transformers.AlbertConfig(
-        vocab_size=500,
-        embedding_size=32,
-        hidden_size=64,
-        num_hidden_layers=3,
-        num_attention_heads=4,
-        intermediate_size=256,
+def test_a_slow_search_tries_like_parts_of_all_layers_together(tmp_path, monkeypatch):
+    exporter = FakeExporter()
+    quantization = quantization_of(tmp_path, exporter)
+    clock = iter(range(0, 1000))  # one second a look
+    monkeypatch.setattr(sensitivity.time, "monotonic", lambda: float(next(clock)))
+    outcome = quantize_until_passed(
+        quantization,
+        tmp_path / "int8.net",
+        gate=gate_against(*WORST),
+        measure=lambda path: float("d0" in int8_names(path)),
+        seconds=9.0,  # five parts, tried twice, take ten
     )
-    model = transformers.AlbertModel(config, add_pooling_layer=False)
-    export_onnx(model, tmp_path / "m.onnx", task="feature-extraction")
-    nodes = weight_nodes(prepare(tmp_path / "m.onnx"))
-    for members in weight_parts(tmp_path / "m.onnx").values():
-        weights = {nodes[name].input[nodes[name].op_type == "MatMul"] for name in members}
-        others = {
-            node.input[node.op_type == "MatMul"]
-            for name, node in nodes.items()
-            if name not in members
-        }
-        assert not weights & others
+    assert outcome.gate.kept_fp32 == ("ffn-down",)
+    assert set(outcome.error_by_part) == {"embeddings", "attention", "ffn-down"}
 
 
-def test_each_part_is_measured_alone_and_the_worst_comes_first(source, tmp_path):
-    def measure(path):
-        (part,) = parts_in_int8(source, path)
-        return {"layer.1/ffn-down": 9.0, "embeddings": 5.0}.get(part, 1.0)
-
-    errors = rank_parts(source, tmp_path / "trial.onnx", measure=measure)
-    assert list(errors)[:2] == ["layer.1/ffn-down", "embeddings"]
-    assert len(errors) == 8
-    assert not list(tmp_path.iterdir())
-
-
-def run(source, target, *, good, worst=("layer.1/ffn-down", "layer.0/ffn-down")):
-    """Quantize with a gate that passes once no part of ``good`` is INT8."""
-
-    def gate(path):
-        passed = not set(good) & parts_in_int8(source, path)
-        return GateRecord(passed=passed, limits={}, reasons=() if passed else ("Too lossy.",))
-
-    def measure(path):
-        (part,) = parts_in_int8(source, path)
-        return float(worst[::-1].index(part) + 2) if part in worst else 1.0
-
-    return quantize_until_passed(source, target, gate=gate, measure=measure)
-
-
-def test_a_file_that_passes_at_once_keeps_nothing_in_fp32(source, tmp_path):
-    outcome = run(source, tmp_path / "q.onnx", good=())
-    assert outcome.gate.passed
-    assert outcome.gate.kept_fp32 == ()
-    assert not float_weights(tmp_path / "q.onnx")
-
-
-def test_the_worst_parts_stay_in_fp32_one_after_another_until_the_gate_passes(source, tmp_path):
-    outcome = run(source, tmp_path / "q.onnx", good=("layer.0/ffn-down",))
-    assert outcome.gate.passed
-    assert outcome.gate.kept_fp32 == ("layer.1/ffn-down", "layer.0/ffn-down")
-    assert len(float_weights(tmp_path / "q.onnx")) == 2
-    assert [path.name for path in tmp_path.iterdir()] == ["q.onnx"]
-
-
-def test_a_file_that_can_not_pass_is_refused_with_the_reasons(source, tmp_path):
-    parts = tuple(weight_parts(source))
-    outcome = run(source, tmp_path / "q.onnx", good=parts)
+def test_a_search_ends_when_its_time_is_up_and_says_so(tmp_path, monkeypatch):
+    quantization = quantization_of(tmp_path)
+    clock = iter([0.0, 5.0, 8.0])
+    monkeypatch.setattr(sensitivity.time, "monotonic", lambda: next(clock))
+    outcome = quantize_until_passed(
+        quantization,
+        tmp_path / "int8.net",
+        gate=gate_against(*WEIGHTS),
+        measure=lambda _: 1.0,
+        seconds=10.0,
+    )
     assert outcome.converted is None
-    assert not outcome.gate.passed
-    assert "Too lossy." in outcome.gate.reasons
-    assert not list(tmp_path.iterdir())
+    assert outcome.gate.reasons[-1].endswith("was stopped after 10 s.")
+    assert left_in(tmp_path) == ["fp32.bin", "fp32.net"]
+
+
+def test_many_parts_stay_in_fp32_in_growing_steps():
+    steps = sensitivity._growing(tuple(map(str, range(20))))
+    assert [len(step) for step in steps] == [1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 15, 18]

@@ -8,9 +8,12 @@ import numpy as np
 import pytest
 import torch
 
-from compress.gate import torch_output
-from compress.timing import compare_latency, core_share
+from compress.gate import torch_outputs
+from compress.task_head import TaskHead
+from compress.timing import compare_latency, core_share, one_text_latency
 from tests.tiny import bert_config
+
+HEAD = TaskHead(task="feature-extraction", pooling="mean")
 
 
 class Counting:
@@ -25,7 +28,7 @@ class Counting:
 
     def run(self, batch):
         self.shapes.append(batch.input_ids.shape)
-        return {"last_hidden_state": torch_output(self.model, batch, "last_hidden_state")}
+        return torch_outputs(self.model, batch, HEAD)
 
     def close(self):
         pass
@@ -51,6 +54,14 @@ def test_each_engine_is_timed_at_32_and_128_tokens_as_torch_is(model):
 def test_lengths_beyond_the_maximum_are_left_out(model):
     found = compare_latency(model, {}, tokens=np.arange(5, 20), max_length=64, repeats=1)
     assert list(found["torch"]) == ["b1_s32"]
+
+
+def test_engines_are_compared_on_32_tokens_or_on_fewer_where_no_more_fit(model):
+    engine = Counting(model)
+    one_text_latency({"mine": engine}, tokens=np.arange(5, 20), max_length=64, repeats=1)
+    found = one_text_latency({"mine": engine}, tokens=np.arange(5, 20), max_length=9, repeats=1)
+    assert found["mine"] > 0
+    assert set(engine.shapes) == {(1, 32), (1, 9)}
 
 
 def test_a_thread_that_has_to_share_its_core_is_noticed(monkeypatch):
