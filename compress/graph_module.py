@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 from typing import Any
 
 import torch
@@ -10,8 +11,11 @@ from torch import Tensor, nn
 
 from compress.capture import MODEL_INPUTS, model_inputs, pool
 from compress.task_head import HIDDEN, TaskHead
+from edgebert.positions import max_positions
 
 MASKED = -1e4  # of an additive mask: far below any score, and within float16
+_PROBE_LENGTH = 160  # more than the window of the families whose attention is local
+_PROBE_DIFFERENCE = 1e-3  # of the hidden states, whose size is about 1
 
 
 class GraphModule(nn.Module):
@@ -21,6 +25,7 @@ class GraphModule(nn.Module):
         input_names: Those of ``input_ids``, ``attention_mask``, ``token_type_ids`` that the model
             takes, int64 ``[batch, seq]`` (int32 does as well).
         output_names: ``head.outputs``.
+        additive_mask: Whether the encoder is given a ready mask.
     """
 
     def __init__(self, model: nn.Module, head: TaskHead, *, additive_mask: bool = False) -> None:
@@ -29,8 +34,9 @@ class GraphModule(nn.Module):
         Args:
             model: A `transformers` model with the head of its task; it is left as it was.
             head: Of the task.
-            additive_mask: Give the model a ready mask ``[batch, 1, seq, seq]`` of 0 and -1e4, for
-                engines that lack the operators of the library's own.
+            additive_mask: Give the encoder a ready mask ``[batch, 1, seq, seq]`` of 0 and -1e4, for
+                engines that lack the operators of the library's own. An encoder that means
+                something else by such a mask (a local attention, a mask of 0 and 1) isn't given it.
         """
         super().__init__()
         plain: Any = copy.deepcopy(model).to(device="cpu", dtype=torch.float32)
@@ -39,24 +45,51 @@ class GraphModule(nn.Module):
         self.model = plain
         self.head = head
         self.dense = None if head.dense is None else copy.deepcopy(head.dense).float().cpu()
-        self.additive_mask = additive_mask
         example = dict.fromkeys(MODEL_INPUTS, torch.ones(2, 8, dtype=torch.long))
         self.input_names = tuple(model_inputs(model, example))
         self.output_names = head.outputs
         self.eval()  # the wrapper too: an exporter restores the mode of what it was given
+        self.additive_mask = additive_mask and _give_ready_mask(plain)
 
     def forward(self, *tensors: Tensor) -> tuple[Tensor, ...]:
         """Run the model on inputs in the order of `input_names`."""
         inputs = dict(zip(self.input_names, tensors, strict=True))
         mask = inputs["attention_mask"]
-        if self.additive_mask:
-            batch, length = mask.shape
-            blocked = ((1.0 - mask.float()) * MASKED)[:, None, None, :]
-            inputs["attention_mask"] = blocked.expand(batch, 1, length, length)
         if self.head.task == "multiple-choice":  # each choice is a row: one choice a question
             inputs = {name: values[:, None] for name, values in inputs.items()}
         found = task_outputs(self.model, inputs, self.head, mask=mask, dense=self.dense)
         return tuple(found[name] for name in self.output_names)
+
+
+def _give_ready_mask(model: nn.Module) -> bool:
+    """Give a model's encoder additive masks from now on, if its results stay the same."""
+    encoder: Any = getattr(model, "base_model", model)
+    length = min(_PROBE_LENGTH, max_positions(encoder.config.to_dict()) or _PROBE_LENGTH)
+    ids = torch.arange(2 * length).reshape(2, length) % encoder.config.vocab_size
+    mask = (torch.arange(length) < torch.tensor([[length], [length * 2 // 3]])).long()
+    with torch.no_grad():
+        before = encoder(input_ids=ids, attention_mask=mask).last_hidden_state
+        handle = encoder.register_forward_pre_hook(_ready_mask, with_kwargs=True)
+        try:
+            after = encoder(input_ids=ids, attention_mask=mask).last_hidden_state
+        except (ValueError, RuntimeError, IndexError):  # what the families say of four axes
+            after = torch.full_like(before, torch.inf)
+    same = bool(((after - before).abs() * mask[:, :, None]).max() < _PROBE_DIFFERENCE)
+    if not same:
+        handle.remove()
+    return same
+
+
+def _ready_mask(
+    encoder: nn.Module, arguments: tuple[Any, ...], named: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Put an additive mask in the place of an encoder's mask of 0 and 1, ``[batch, seq]``."""
+    given = inspect.signature(encoder.forward).bind(*arguments, **named)
+    mask = given.arguments["attention_mask"]
+    batch, length = mask.shape
+    blocked = ((1.0 - mask.float()) * MASKED)[:, None, None, :]
+    given.arguments["attention_mask"] = blocked.expand(batch, 1, length, length)
+    return given.args, given.kwargs
 
 
 def task_outputs(
