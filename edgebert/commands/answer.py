@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
+from typing import BinaryIO
 
 from edgebert.commands.arguments import (
     add_bundle,
@@ -81,11 +82,17 @@ def _pairs(args: argparse.Namespace) -> Iterator[tuple[str, str]]:
         return
     for path in args.input or ():
         with path.open("rb") as stream:
-            yield from (_pair(*line) for line in numbered_lines(stream, str(path)))
+            yield from _read(stream, str(path))
     if not args.input:
         if sys.stdin.isatty():
             logger.info("reading JSON lines with question and context from stdin")
-        yield from (_pair(*line) for line in numbered_lines(sys.stdin.buffer, "stdin"))
+        yield from _read(sys.stdin.buffer, "stdin")
+
+
+def _read(stream: BinaryIO, name: str) -> Iterator[tuple[str, str]]:
+    """Read pairs; a line of white space is none."""
+    lines = numbered_lines(stream, name)
+    return (_pair(line, where) for line, where in lines if line.strip())
 
 
 def _pair(line: str, where: str) -> tuple[str, str]:
