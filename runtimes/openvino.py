@@ -22,7 +22,10 @@ sys.modules.setdefault("openvino_telemetry", None)  # type: ignore[arg-type]
 import openvino as ov  # type: ignore[import-untyped]  # noqa: E402
 from openvino.frontend import FrontEndManager  # type: ignore[import-untyped]  # noqa: E402
 
-__all__ = ["OpenVinoBackend", "ov"]
+__all__ = ["MAX_LENGTH_KEY", "OpenVinoBackend", "ov"]
+
+MAX_LENGTH_KEY = ["edgebert", "max_length"]
+"""Where a model says, among its ``rt_info``, how many tokens it takes."""
 
 _VERSION = ov.get_version().partition("-")[0]
 _MOST_REQUESTS = 4  # they take turns on one stream; a second one's inputs are ready when it is due

@@ -1,0 +1,204 @@
+"""OpenVINO: from a torch model to an FP32 file, and from that to an INT8 one."""
+
+from __future__ import annotations
+
+import io
+import logging
+import re
+import warnings
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stdout
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from torch import nn
+
+from compress.graph_module import GraphModule
+from compress.openvino_graph import (
+    MIN_ENGINE,
+    export_openvino,
+    ir_files,
+    read_ir,
+    save_ir,
+    weight_nodes,
+)
+from compress.quantizer import Converted, Exported, Int8Recipe, part_name
+from compress.task_head import TaskHead
+from edgebert.errors import GateError, InputError
+from edgebert.types import Batch, IntArray
+
+# Takes the model, names of nodes left in FP32, calibration items; gives the INT8 model.
+Convert = Callable[[Any, list[str], list[dict[str, IntArray]]], Any]
+
+
+@dataclass(frozen=True)
+class OpenVinoRecipe(Int8Recipe):
+    """One way to make an INT8 file.
+
+    Attributes:
+        convert: Does it.
+        calibrated: Whether it looks at real texts.
+    """
+
+    convert: Convert
+    calibrated: bool
+
+
+def _static(model: Any, exclude: list[str], items: list[dict[str, IntArray]]) -> Any:
+    import nncf  # type: ignore[import-untyped]
+
+    return nncf.quantize(
+        model,
+        nncf.Dataset(items),
+        subset_size=len(items),
+        preset=nncf.QuantizationPreset.MIXED,
+        model_type=nncf.ModelType.TRANSFORMER,  # without it MiniLM's cosine was 0.61
+        ignored_scope=nncf.IgnoredScope(names=exclude),
+    )
+
+
+def _weights(model: Any, exclude: list[str], items: list[dict[str, IntArray]]) -> Any:  # noqa: ARG001
+    import nncf
+
+    return nncf.compress_weights(
+        model,
+        mode=nncf.CompressWeightsMode.INT8_ASYM,
+        ignored_scope=nncf.IgnoredScope(names=exclude),
+    )
+
+
+RECIPES: dict[str, OpenVinoRecipe] = {
+    "static": OpenVinoRecipe(
+        convert=_static,
+        calibrated=True,
+        about="weights int8 per channel, activations uint8 per tensor, calibrated, smoothed",
+        batch_invariant=True,  # scales are constants
+        min_engine=MIN_ENGINE,
+    ),
+    "weights": OpenVinoRecipe(
+        convert=_weights,
+        calibrated=False,
+        about="weights uint8 per channel with a zero point, activations float32",
+        batch_invariant=True,  # where the engine quantizes activations, it does so per row
+        min_engine=MIN_ENGINE,
+    ),
+}
+
+
+class OpenVinoExporter:
+    """Makes ``openvino/openvino_model*.xml`` and ``.bin``; see `compress.quantizer.Exporter`."""
+
+    backend = "openvino"
+    fp32_path = "openvino/openvino_model.xml"
+    int8_path = "openvino/openvino_model_int8.xml"
+    recipes: Mapping[str, Int8Recipe] = RECIPES
+
+    def files(self, path: str) -> tuple[str, ...]:
+        """See `Exporter.files`."""
+        return ir_files(path)
+
+    def export_fp32(
+        self, model: nn.Module, head: TaskHead, target: Path, *, max_length: int
+    ) -> Exported:
+        """See `Exporter.export_fp32`."""
+        export_openvino(GraphModule(model, head), target, max_length=max_length)
+        return Exported({"exporter": "openvino.convert_model, eager attention"}, MIN_ENGINE)
+
+    def parts(self, source: Path) -> dict[str, tuple[str, ...]]:
+        """See `Exporter.parts`.
+
+        Nodes that share a weight stay together, under the name of the first: one of them in FP32
+        would store the weight twice.
+        """
+        parts: dict[str, list[str]] = defaultdict(list)
+        part_of_weight: dict[str, str] = {}
+        for name, node in weight_nodes(read_ir(source)).items():
+            part = part_of_weight.setdefault(node.weight, part_name(_as_path(name)))
+            parts[part].append(name)
+        return {part: tuple(names) for part, names in parts.items()}
+
+    def quantize(
+        self,
+        source: Path,
+        target: Path,
+        *,
+        recipe: str,
+        exclude: Collection[str] = (),
+        calibration: Sequence[Batch] = (),
+    ) -> Converted:
+        """See `Exporter.quantize`.
+
+        Raises:
+            InputError: No such recipe, no calibration where it needs one, or ``exclude`` names a
+                node that has no weight.
+            GateError: The quantizer failed.
+        """
+        chosen = _get_recipe(recipe)
+        model = read_ir(source)
+        nodes = weight_nodes(model)
+        unknown = set(exclude) - set(nodes)
+        if unknown:
+            raise InputError(f"exclude names nodes without a weight: {sorted(unknown)}.")
+        items = _items(calibration, [port.get_any_name() for port in model.inputs])
+        if chosen.calibrated and not items:
+            raise InputError(f"INT8 recipe {recipe!r} needs texts to calibrate on; got none.")
+        try:
+            with _quiet():
+                quantized = chosen.convert(model, sorted(exclude), items)
+        except Exception as error:  # the quantizer's errors have no parent of their own
+            raise GateError(
+                f"INT8 recipe {recipe!r} failed: {' '.join(str(error).split())} "
+                "Try another --recipe, or ship FP32 only."
+            ) from error
+        save_ir(quantized, target)
+        done = {name for name, node in weight_nodes(quantized).items() if node.quantized}
+        names = tuple(name for name in nodes if name in done)
+        return Converted(
+            matmuls=sum(nodes[name].kind == "MatMul" for name in names),
+            matmuls_total=sum(node.kind == "MatMul" for node in nodes.values()),
+            gathers=sum(nodes[name].kind == "Gather" for name in names),
+            gathers_total=sum(node.kind == "Gather" for node in nodes.values()),
+            names=names,
+            missed=tuple(sorted(set(nodes) - done - set(exclude))),
+            size_bytes=sum(Path(file).stat().st_size for file in ir_files(str(target))),
+        )
+
+
+def _get_recipe(name: str) -> OpenVinoRecipe:
+    if name not in RECIPES:
+        raise InputError(f"Unknown recipe {name!r}. Known recipes: {', '.join(RECIPES)}.")
+    return RECIPES[name]
+
+
+def _items(batches: Sequence[Batch], inputs: Sequence[str]) -> list[dict[str, IntArray]]:
+    """Take batches apart into single texts without padding, which would count as activations."""
+    return [
+        {name: getattr(batch, name)[row : row + 1, :length] for name in inputs}
+        for batch in batches
+        for row, length in enumerate(np.asarray(batch.attention_mask).sum(axis=1))
+    ]
+
+
+def _as_path(name: str) -> str:
+    """Write a node's name as `part_name` reads it: ``/encoder/layer.0/output/dense/MatMul``."""
+    module, _, rest = name.removeprefix("__module").partition("/")
+    return re.sub(r"\.(?!\d)", "/", module) + "/" + rest.rpartition("/")[2]
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep the quantizer's progress bars off stdout, its tables off the log, its warnings away."""
+    with warnings.catch_warnings(), redirect_stdout(io.StringIO()):
+        warnings.simplefilter("ignore")
+        import nncf  # it makes its log at import, in a class of its own
+
+        chatty = logging.getLogger(nncf.__name__)
+        level = chatty.level
+        chatty.setLevel(logging.ERROR)
+        try:
+            yield
+        finally:
+            chatty.setLevel(level)
