@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ import tokenizers
 
 from edgebert.errors import DamagedBundleError, InputError
 from edgebert.inputs import check_choice, check_texts
+from edgebert.offsets import ExactOffsets
 from edgebert.types import IntArray
 
 TOKENIZER_NAME = "tokenizer.json"
@@ -94,6 +95,7 @@ class Tokenizer:
         self._tokenizer.encode_special_tokens = True
         self.mask_id = special_ids.get("mask_token_id")
         self._masking: tokenizers.Tokenizer | None = None
+        self._exact = ExactOffsets(self._tokenizer)
         self.pad_id = int(special_ids["pad_token_id"])
         if self._tokenizer.id_to_token(self.pad_id) is None:
             raise DamagedBundleError(f"{path} has no token with the pad_token_id {self.pad_id}.")
@@ -154,7 +156,10 @@ class Tokenizer:
                 "them, raise max_length where the model allows it, or give on_long='truncate' "
                 "or 'window'."
             )
-        return [_truncated(_encoding(one), max_length) for one in encoded]
+        return [
+            _truncated(self._with_exact_offsets(given, _encoding(one)), max_length)
+            for given, one in zip(inputs, encoded, strict=True)
+        ]
 
     @property
     def mask_token(self) -> str:
@@ -199,6 +204,13 @@ class Tokenizer:
             made.encode_special_tokens = True
             self._masking = made  # made twice when two threads come at once, which does no harm
         return self._masking
+
+    def _with_exact_offsets(self, given: str | tuple[str, str], encoding: Encoding) -> Encoding:
+        texts = (given,) if isinstance(given, str) else given
+        if not any(map(self._exact.needed, texts)):
+            return encoding
+        spans = self._exact.spans(texts, encoding.input_ids.tolist())
+        return encoding if spans is None else replace(encoding, offsets=spans)
 
     def _check_room(self, max_length: int, *, pair: bool) -> None:
         specials = self.num_special_tokens(pair)
