@@ -28,7 +28,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     if not arguments or arguments[0] not in COMMANDS:
         _build_parser().parse_args(arguments or ["--help"])
-    command = import_module(f"edgebert.commands.{arguments[0]}")
+    command = import_module(f"edgebert.commands.{arguments[0].replace('-', '_')}")
     parser = argparse.ArgumentParser(
         prog=f"edgebert {arguments[0]}",
         description=COMMANDS[arguments[0]].capitalize() + ".",

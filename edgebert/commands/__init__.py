@@ -6,13 +6,16 @@ its result to stdout and nothing else.
 
 from __future__ import annotations
 
-# name (also the module's) -> what `edgebert --help` says of it
+# name (also the module's, with _ for -) -> what `edgebert --help` says of it
 COMMANDS: dict[str, str] = {
     "info": "say what a bundle holds and what would run here",
     "verify": "check a bundle's hashes and reproduce its golden outputs on this machine",
     "classify": "label texts",
+    "score": "give texts, or pairs of them, a number",
     "tag": "find the entities of texts",
     "answer": "answer questions, each from its context",
+    "choose": "choose the text that fits a prompt best",
+    "fill-mask": "find the tokens that fit in the place of a mask",
     "encode": "turn texts into vectors",
     "bench": "time every artifact of a bundle on this machine",
     "backends": "list the engines and whether they are installed",

@@ -5,13 +5,11 @@ from __future__ import annotations
 import argparse
 import json
 import logging
-import sys
 import time
 from collections.abc import Iterator
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import BinaryIO
 
 from edgebert.commands.arguments import (
     add_bundle,
@@ -20,7 +18,8 @@ from edgebert.commands.arguments import (
     open_runtime,
     positive,
 )
-from edgebert.commands.texts import chunked, counted_from, numbered_lines, shown
+from edgebert.commands.objects import read_objects
+from edgebert.commands.texts import chunked, counted_from, shown
 from edgebert.errors import DataError
 from edgebert.types import Answer
 
@@ -80,31 +79,11 @@ def _pairs(args: argparse.Namespace) -> Iterator[tuple[str, str]]:
     if args.question is not None:
         yield args.question, args.context
         return
-    for path in args.input or ():
-        with path.open("rb") as stream:
-            yield from _read(stream, str(path))
-    if not args.input:
-        if sys.stdin.isatty():
-            logger.info("reading JSON lines with question and context from stdin")
-        yield from _read(sys.stdin.buffer, "stdin")
-
-
-def _read(stream: BinaryIO, name: str) -> Iterator[tuple[str, str]]:
-    """Read pairs; a line of white space is none."""
-    lines = numbered_lines(stream, name)
-    return (_pair(line, where) for line, where in lines if line.strip())
-
-
-def _pair(line: str, where: str) -> tuple[str, str]:
-    try:
-        row = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"{where} is no JSON ({error}); give one object a line.") from error
-    fields = row if isinstance(row, dict) else {}
-    question, context = fields.get("question"), fields.get("context")
-    if not isinstance(question, str) or not isinstance(context, str):
-        raise DataError(f"{where} needs the texts 'question' and 'context' in one JSON object.")
-    return question, context
+    for row, where in read_objects(args.input or (), fields="question and context"):
+        question, context = row.get("question"), row.get("context")
+        if not isinstance(question, str) or not isinstance(context, str):
+            raise DataError(f"{where} needs the texts 'question' and 'context'.")
+        yield question, context
 
 
 def _row(number: int, answer: Answer) -> str:
