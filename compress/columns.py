@@ -7,7 +7,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from compress.data_files import BadRows, Table
+from compress.cells import BadRows, Table
 from edgebert.errors import DataError
 
 Answers: TypeAlias = tuple[tuple[str, int], ...]  # each with where it starts in the context
@@ -103,6 +103,29 @@ def choose_columns(
     raise _missing(table, [label] if label else LABEL_NAMES[kind], "--label-column")
 
 
+def find_column(
+    table: Table, asked: str | None, names: Collection[str], flag: str, *, optional: bool = False
+) -> str | None:
+    """Pick one column: the one asked for, else the only one of its usual names.
+
+    Args:
+        table: The file.
+        asked: By the user, or None.
+        names: The usual ones.
+        flag: What the user gives to ask for one.
+        optional: Whether a file without it is fine.
+
+    Raises:
+        DataError: It is missing, or more than one could be meant.
+    """
+    found = [name for name in ([asked] if asked else names) if name in table.columns]
+    if len(found) > 1:
+        raise DataError(f"{table.source} has {_listed(found)}; say which with {flag}.")
+    if not found and not optional:
+        raise _missing(table, [asked] if asked else names, flag)
+    return found[0] if found else None
+
+
 def _text_columns(table: Table, text: str | None, text_pair: str | None) -> tuple[str, str | None]:
     for name, flag in ((text, "--text-column"), (text_pair, "--text-pair-column")):
         if name is not None and name not in table.columns:
@@ -151,8 +174,8 @@ def read_rows(table: Table, columns: Columns, *, kind: LabelKind | None) -> Rows
         DataError: Rows are bad: unreadable, an empty text, an empty label, or, for scores, no
             number. All are named by file and line.
     """
-    texts = _texts(table, columns.text)
-    pairs = _texts(table, columns.text_pair) if columns.text_pair is not None else None
+    texts = read_texts(table, columns.text)
+    pairs = read_texts(table, columns.text_pair) if columns.text_pair is not None else None
     labels: list[Any] | None = None
     if kind is not None and columns.label is not None:
         read = {"class": _class_label, "classes": _class_labels, "score": _score}[kind]
@@ -166,16 +189,25 @@ def read_rows(table: Table, columns: Columns, *, kind: LabelKind | None) -> Rows
     return Rows(texts, pairs, labels, table.lines, table.bad)
 
 
-def _texts(table: Table, column: str) -> list[str]:
+def read_texts(table: Table, column: str) -> list[str]:
+    """Give a column's texts and note those that are none as bad rows."""
     cells = table.columns[column]
     for line, cell in zip(table.lines, cells, strict=True):
-        if cell is None or (isinstance(cell, str) and not cell.strip()):
-            table.bad.add(line, f"empty text in column {column!r}")
-        elif not isinstance(cell, str):
-            table.bad.add(line, f"column {column!r} holds a {type(cell).__name__}, not a text")
-        elif not cell.isascii() and any("\ud800" <= char <= "\udfff" for char in cell):
-            table.bad.add(line, f"column {column!r} holds a lone surrogate, which is no character")
+        fault = text_fault(cell, f"column {column!r}")
+        if fault is not None:
+            table.bad.add(line, fault)
     return cells
+
+
+def text_fault(cell: object, where: str) -> str | None:
+    """Say what is wrong with a cell that should be a text; None if it is one."""
+    if cell is None or (isinstance(cell, str) and not cell.strip()):
+        return f"empty text in {where}"
+    if not isinstance(cell, str):
+        return f"{where} holds a {type(cell).__name__}, not a text"
+    if not cell.isascii() and any("\ud800" <= char <= "\udfff" for char in cell):
+        return f"{where} holds a lone surrogate, which is no character"
+    return None
 
 
 def _class_label(cell: object) -> str:

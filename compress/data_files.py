@@ -1,4 +1,4 @@
-"""TSV, CSV, JSONL, Parquet and plain text files as columns of cells with line numbers.
+"""TSV, CSV, JSONL, JSON, Parquet, CoNLL and plain text files as columns of cells with lines.
 
 A file is read whole and strictly: what can't be read is a bad row, named by file and line.
 """
@@ -7,80 +7,25 @@ from __future__ import annotations
 
 import csv
 import gzip
-import json
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
+from compress.cells import BadRows as BadRows
+from compress.cells import Table as Table
+from compress.conll import conll_table
+from compress.json_files import json_table, jsonl_table
 from edgebert.errors import DataError
 
-FORMATS = (".tsv", ".csv", ".jsonl", ".txt", ".parquet")
+FORMATS = (".tsv", ".csv", ".jsonl", ".json", ".txt", ".conll", ".parquet")
+TAGGED_FORMATS = (".conll", ".txt", ".tsv")  # of words with their tags
 DEFAULT_NAMES = frozenset({"sentence", "sentence1", "text", "text_a", "label"})
-_SHOWN_ROWS = 10
 
 Record: TypeAlias = tuple[int, list[str]]  # line from 1, cells
 
 
-@dataclass
-class BadRows:
-    """Collects the rows of one file that can't be used, to name them all in one error.
-
-    Attributes:
-        source: The file, as the error shows it.
-        unit: What the numbers count: ``line``, or ``row`` for a file without lines.
-    """
-
-    source: str
-    unit: str = "line"
-    _found: dict[int, str] = field(default_factory=dict)
-
-    def add(self, line: int, why: str) -> None:
-        """Note a bad row by its number from 1; the first reason of a row is kept."""
-        self._found.setdefault(line, why)
-
-    def raise_if_any(self) -> None:
-        """Raise a `DataError` that names the first ten bad rows and says how many there are."""
-        if not self._found:
-            return
-        count = len(self._found)
-        shown = sorted(self._found.items())[:_SHOWN_ROWS]
-        listed = "; ".join(f"{self.source}:{line}: {why}" for line, why in shown)
-        more = f"; and {count - len(shown)} more" if count > len(shown) else ""
-        rows = f"1 bad {self.unit}" if count == 1 else f"{count} bad {self.unit}s"
-        raise DataError(f"{self.source} has {rows}: {listed}{more}. Correct or remove them.")
-
-
-@dataclass(frozen=True)
-class Table:
-    """One file's cells by column.
-
-    Attributes:
-        columns: Cells by column name, all of the same length; a missing JSONL key gives None. In
-            a file without header the names are ``"0"``, ``"1"``, ….
-        lines: Line of each row, from 1.
-        bad: Rows that could not be read; they are not in ``columns``.
-        has_header: Whether the names were found in the file.
-        plain: A ``.txt`` file: one text a line, no columns to choose from.
-    """
-
-    columns: dict[str, list[Any]]  # str from text files; what the format holds from the others
-    lines: list[int]
-    bad: BadRows
-    has_header: bool = True
-    plain: bool = False
-
-    @property
-    def source(self) -> str:
-        """Name the file, as messages show it."""
-        return self.bad.source
-
-    def __len__(self) -> int:
-        return len(self.lines)
-
-
-def read_table(path: Path, *, wanted: Sequence[str] = ()) -> Table:
+def read_table(path: Path, *, wanted: Sequence[str] = (), tagged: bool = False) -> Table:
     """Read a data file by the ending of its name, which may be followed by ``.gz``.
 
     In TSV, quotes are plain characters and every tab separates; CSV follows RFC 4180. A TSV or
@@ -90,31 +35,42 @@ def read_table(path: Path, *, wanted: Sequence[str] = ()) -> Table:
     Args:
         path: The file.
         wanted: Columns asked for by the user: names, or numbers from 0.
+        tagged: Whether words with tags are wanted: ``.txt`` and ``.tsv`` are then CoNLL too.
 
     Raises:
         DataError: The file is missing, empty, damaged, of an unknown kind, not UTF-8 as a whole,
             or its first line looks like a header though numbers are wanted.
     """
     kind = file_kind(path)
-    bad = BadRows(str(path), unit="row" if kind == ".parquet" else "line")
+    bad = BadRows(str(path), unit="row" if kind in (".parquet", ".json") else "line")
     if not path.is_file():
         problem = "is a directory, not a file" if path.is_dir() else "does not exist"
         raise DataError(f"{path} {problem}; check the path.")
     if kind == ".parquet":
         table = _read_parquet(path, bad)
+    elif kind == ".json":
+        table = json_table(_read_bytes(path), bad)
     else:
-        lines = _decode_lines(_read_bytes(path), bad)
-        if kind == ".txt":
-            table = Table({"text": [x for _, x in lines]}, [n for n, _ in lines], bad, plain=True)
-        elif kind == ".jsonl":
-            table = _json_table(lines, bad)
-        else:
-            records = _tsv_records(lines) if kind == ".tsv" else _csv_records(lines, bad)
-            table = _named_columns(list(records), wanted, bad)
+        table = _text_table(kind, _decode_lines(_read_bytes(path), bad), wanted, tagged, bad)
     if not table.lines:
         bad.raise_if_any()
         raise DataError(f"{path} has no rows.")
     return table
+
+
+def _text_table(
+    kind: str, lines: list[tuple[int, str]], wanted: Sequence[str], tagged: bool, bad: BadRows
+) -> Table:
+    if tagged and kind in TAGGED_FORMATS:
+        return conll_table(lines, bad)
+    if kind == ".conll":
+        raise DataError(f"{bad.source} holds words with tags; give --task token-classification.")
+    if kind == ".txt":
+        return Table({"text": [x for _, x in lines]}, [n for n, _ in lines], bad, plain=True)
+    if kind == ".jsonl":
+        return jsonl_table(lines, bad)
+    records = _tsv_records(lines) if kind == ".tsv" else _csv_records(lines, bad)
+    return _named_columns(list(records), wanted, bad)
 
 
 def file_kind(path: Path) -> str:
@@ -214,23 +170,6 @@ def _refuse_header(first: Sequence[str], numbers: Iterable[int], source: str) ->
             f"The first line of {source} looks like a header (it has {named[0]!r}), so give "
             f"columns by name: {', '.join(first)}. Numbers are for files without header."
         )
-
-
-def _json_table(lines: Iterable[tuple[int, str]], bad: BadRows) -> Table:
-    rows: list[tuple[int, dict[str, Any]]] = []
-    for number, line in lines:
-        try:
-            value = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            bad.add(number, f"not JSON ({error})" if line.strip() else "empty line")
-            continue
-        if isinstance(value, dict):
-            rows.append((number, value))
-        else:
-            bad.add(number, f"holds a {type(value).__name__}, not an object")
-    names = list(dict.fromkeys(name for _, row in rows for name in row))
-    columns = {name: [row.get(name) for _, row in rows] for name in names}
-    return Table(columns, [number for number, _ in rows], bad)
 
 
 def _read_parquet(path: Path, bad: BadRows) -> Table:

@@ -1,4 +1,4 @@
-"""Seeded choices of rows that keep the share of each class."""
+"""Seeded choices of rows that keep the share of each class, or what belongs together."""
 
 from __future__ import annotations
 
@@ -39,6 +39,29 @@ def stratified_rows(
             order.append(((place + 0.5) / sizes[name] if place else 0.0, row))
     order.sort(key=lambda entry: entry[0])  # stable: rows of equal place stay shuffled
     return np.sort(np.array([row for _, row in order[:count]], dtype=np.int64))
+
+
+def grouped_rows(groups: Sequence[Hashable], count: int, *, seed: int) -> npt.NDArray[np.int64]:
+    """Choose whole groups at random until there are ``count`` rows, and leave one group or more.
+
+    Args:
+        groups: Group of each row.
+        count: Least number of rows, where the groups allow it.
+        seed: Of the shuffle.
+
+    Returns:
+        Row numbers, rising, int64 ``[n]``.
+    """
+    sizes = Counter(groups)
+    names = list(sizes)
+    chosen: set[Hashable] = set()
+    rows = 0
+    for place in np.random.default_rng(seed).permutation(len(names))[1:].tolist():
+        if rows >= count:
+            break
+        chosen.add(names[place])
+        rows += sizes[names[place]]
+    return np.array([i for i, group in enumerate(groups) if group in chosen], dtype=np.int64)
 
 
 def class_keys(labels: Sequence[Any] | None, rows: int) -> list[Hashable]:
