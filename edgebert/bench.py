@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from itertools import cycle, islice
 
 import numpy as np
 
 from edgebert.errors import InputError
+from edgebert.manifest import Manifest
+from edgebert.types import Batch
 
 SEQUENCE_LENGTHS = (8, 32, 128, 512)
-
 
 BLOCK = 10  # calls of one run in a row
 SETTLE_CALLS = 2  # at the start of a block, not timed: caches fill, the last run's threads sleep
@@ -49,6 +51,24 @@ def interleaved_latency_ms(
         for name in runs if number % 2 == 0 else reversed(list(runs)):
             seconds[name] += _block_seconds(runs[name], min(BLOCK, repeats - done))
     return {name: _summary_ms(values) for name, values in seconds.items()}
+
+
+def lengths_to_time(manifest: Manifest) -> list[int]:
+    """Give those of `SEQUENCE_LENGTHS` that the bundle takes, at least one length."""
+    most = manifest.max_length
+    return [length for length in SEQUENCE_LENGTHS if length <= most] or [most]
+
+
+def batch_of_length(manifest: Manifest, length: int) -> Batch:
+    """Make one text of exactly ``length`` tokens out of those of the golden inputs."""
+    known = [token for ids in manifest.golden.input_ids for token in ids] or [0]
+    input_ids = np.array([list(islice(cycle(known), length))], dtype=np.int64)  # [1, length]
+    return Batch(
+        input_ids=input_ids,
+        attention_mask=np.ones_like(input_ids),
+        token_type_ids=np.zeros_like(input_ids),
+        dropped_tokens=np.zeros(1, dtype=np.int64),
+    )
 
 
 def _block_seconds(run: Callable[[], object], calls: int) -> list[float]:

@@ -8,11 +8,11 @@ from pathlib import Path
 from edgebert.errors import BackendError, BackendUnavailableError, DamagedBundleError, InputError
 from edgebert.files import sha256_file
 from edgebert.inputs import check_choice
-from edgebert.manifest import PRECISIONS, Artifact, FileRecord, Manifest
+from edgebert.installed import why_unsuited
+from edgebert.manifest import MANIFEST_NAME, PRECISIONS, Artifact, FileRecord, Manifest
 from edgebert.positions import max_positions
 from runtimes import BACKENDS, available_backends
 
-# A preference, not a measurement: int8 is smaller, and faster on most CPUs but not on all.
 _PRECISION_ORDER = ("int8", "fp32")
 
 
@@ -22,6 +22,7 @@ class Bundle:
     Attributes:
         directory: Where it is.
         manifest: What it says of itself, checked.
+        manifest_sha256: Of the bytes of ``edgebert.json``.
     """
 
     def __init__(self, directory: str | Path) -> None:
@@ -32,23 +33,42 @@ class Bundle:
         """
         self.directory = Path(directory)
         self.manifest = Manifest.load(self.directory)
+        self.manifest_sha256 = sha256_file(self.directory / MANIFEST_NAME)
 
-    def choose(self, backend: str = "auto", precision: str = "auto") -> tuple[Artifact, str]:
-        """Pick the artifact to run.
+    def candidates(self, backend: str = "auto", precision: str = "auto") -> list[Artifact]:
+        """List the artifacts that were asked for and can run here, the preferred first.
+
+        All of a bundle's artifacts passed their gate. That int8 comes before fp32 is a preference:
+        it is smaller, and faster on most CPUs but not on all.
 
         Args:
             backend: Name of an engine, or ``auto`` for any that is installed.
-            precision: ``fp32``, ``int8``, or ``auto``: ``int8`` where the bundle has it (it passed
-                its gate, or it would not be there). That is a preference: `edgebert bench` tells
-                which is faster on this machine.
-
-        Returns:
-            The artifact, and one sentence on why it was taken.
+            precision: ``fp32``, ``int8``, or ``auto``.
 
         Raises:
             InputError: The bundle has no such artifact; those that it has are named.
             BackendUnavailableError: The engine is not installed.
-            BackendError: This edgebert knows none of the bundle's engines.
+            BackendError: The engine is older than what the artifact needs, or this edgebert
+                doesn't know it.
+        """
+        fitting = self.fitting(backend, precision)
+        runnable = [item for item in fitting if why_not_here(item) is None]
+        if runnable:
+            return sorted(runnable, key=_preference)
+        uninstalled = [item.backend for item in fitting if item.backend in BACKENDS]
+        if uninstalled and not set(uninstalled) & set(available_backends()):
+            spec = BACKENDS[uninstalled[0]]
+            raise BackendUnavailableError(
+                uninstalled[0], extra=spec.extra, missing=spec.requires[0]
+            )
+        reasons = "; ".join(f"{name_of(item)}: {why_not_here(item)}" for item in fitting)
+        raise BackendError(f"{self.directory} can't run here. {reasons}.")
+
+    def fitting(self, backend: str = "auto", precision: str = "auto") -> list[Artifact]:
+        """List the artifacts that were asked for, whether they can run here or not.
+
+        Raises:
+            InputError: There is none, or a name is not known.
         """
         check_choice("backend", backend, ("auto", *BACKENDS))
         check_choice("precision", precision, ("auto", *PRECISIONS))
@@ -62,23 +82,12 @@ class Bundle:
                 f"{self.directory} has no artifact {backend}/{precision}; "
                 f"it has: {', '.join(map(name_of, self.manifest.artifacts))}."
             )
-        best = self._runnable(fitting)[0]
-        asked = [value for value in (backend, precision) if value != "auto"]
-        others = [name_of(item) for item in self.manifest.artifacts if item is not best]
-        if len(fitting) == 1:
-            reason = f"asked for {'/'.join(asked)}" if asked and others else "the only artifact"
-        elif best.precision == "int8":
-            reason = "passed its gate, and int8 is preferred; measure with `edgebert bench`"
-        else:
-            reason = "the preferred one of those whose engine is installed"
-        over = f" (over {', '.join(others)})" if others and not asked else ""
-        return best, f"{name_of(best)}: {reason}{over}"
+        return fitting
 
-    def alternatives(self, tried: Artifact) -> list[Artifact]:
-        """List the other artifacts that can run here, the preferred first."""
-        others = [item for item in self.manifest.artifacts if item is not tried]
-        installed = available_backends()
-        return sorted((item for item in others if item.backend in installed), key=_preference)
+    def runnable(self) -> list[Artifact]:
+        """List all artifacts that can run here, the preferred first; there may be none."""
+        here = [item for item in self.manifest.artifacts if why_not_here(item) is None]
+        return sorted(here, key=_preference)
 
     def check_files(self, artifact: Artifact) -> None:
         """Check size and hash of the artifact's files and of those that all artifacts need.
@@ -118,20 +127,6 @@ class Bundle:
         limit = max_positions(config) if isinstance(config, dict) else None
         return max(limit or 0, self.manifest.max_length)
 
-    def _runnable(self, fitting: list[Artifact]) -> list[Artifact]:
-        installed = available_backends()
-        runnable = [item for item in fitting if item.backend in installed]
-        if runnable:
-            return sorted(runnable, key=_preference)
-        known = [item.backend for item in fitting if item.backend in BACKENDS]
-        if not known:
-            raise BackendError(
-                f"{self.directory} needs the backend {fitting[0].backend!r}, which this edgebert "
-                "doesn't know. Install a newer one: pip install -U edgebert"
-            )
-        spec = BACKENDS[known[0]]
-        raise BackendUnavailableError(known[0], extra=spec.extra, missing=spec.requires[0])
-
     def _records(self, artifact: Artifact) -> tuple[FileRecord, ...]:
         return (*self.manifest.files, *artifact.files)
 
@@ -163,6 +158,17 @@ class Bundle:
 def name_of(artifact: Artifact) -> str:
     """Name an artifact as ``onnx/int8``."""
     return f"{artifact.backend}/{artifact.precision}"
+
+
+def why_not_here(artifact: Artifact) -> str | None:
+    """Say why an artifact is no candidate on this machine, or None when it is one."""
+    if artifact.backend not in BACKENDS:
+        return "this edgebert doesn't know its backend; pip install -U edgebert"
+    spec = BACKENDS[artifact.backend]
+    if not spec.installed():
+        return f"its engine is not installed; pip install 'edgebert[{spec.extra}]'"
+    unsuited = why_unsuited(artifact)
+    return unsuited and f"{unsuited}; pip install -U 'edgebert[{spec.extra}]'"
 
 
 def _preference(artifact: Artifact) -> tuple[int, int]:

@@ -52,11 +52,15 @@ def read_record(key: str) -> Any:
         return None
 
 
-def write_record(key: str, value: Any) -> None:
-    """Keep ``value`` under ``key``, and drop the oldest records beyond `MAX_RECORDS`."""
+def write_record(key: str, value: Any) -> bool:
+    """Keep ``value`` under ``key``, and drop the oldest records beyond `MAX_RECORDS`.
+
+    Returns:
+        Whether it was kept.
+    """
     folder = cache_directory()
     if folder is None:
-        return
+        return False
     try:
         folder.mkdir(parents=True, exist_ok=True)
         write_json(folder / f"{key}.json", value)
@@ -65,3 +69,5 @@ def write_record(key: str, value: Any) -> None:
             old.unlink(missing_ok=True)
     except OSError as error:
         logger.debug("the cache %s can't be written (%s); going on without it", folder, error)
+        return False
+    return True

@@ -5,19 +5,20 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import tokenizers
 
 import edgebert
-from edgebert.bundle import Bundle, name_of
+from edgebert.bundle import Bundle, name_of, why_not_here
 from edgebert.cache import read_record, write_record
 from edgebert.cpu import cpu_features, cpu_name
 from edgebert.engine import Engine
 from edgebert.errors import BackendError, BundleError
-from edgebert.files import sha256_file
-from edgebert.manifest import MANIFEST_NAME, Artifact
+from edgebert.manifest import Artifact
+from edgebert.selection import Selection
 from edgebert.selftest import run_self_test
 from edgebert.tokenizer import Tokenizer
 from runtimes import SessionOptions
@@ -49,68 +50,178 @@ def open_bundle(
     self_test: str,
     fallback: bool,
 ) -> Opened:
-    """Open the chosen artifact; with ``fallback`` another one, when the chosen one can't be used.
+    """Open the artifact that was asked for: of several, the fastest, or the named engine's.
+
+    Where the backend is ``auto`` and several artifacts can run here, all of them are opened, tested
+    and timed at the first load; later loads take what was found.
+
+    With ``fallback`` another artifact is taken, with a warning, when one can't be used.
 
     Raises:
-        InputError, BackendUnavailableError: See `Bundle.choose`.
-        BundleError, BackendError: The artifact can't be used, and there is no fallback; the first
-            failure is the one that is raised.
+        InputError, BackendUnavailableError: See `Bundle.candidates`.
+        BundleError, BackendError: An artifact can't be used, and there is no fallback, or nothing
+            is left; the first failure is the one that is raised.
     """
-    artifact, why = bundle.choose(backend, precision)
+    loader = _Loader(bundle, options, self_test, fallback=fallback)
     try:
-        opened = _open(bundle, artifact, why, options, self_test)
-    except (BundleError, BackendError) as error:
-        if not fallback:
-            raise
-        opened = _open_other(bundle, artifact, error, options, self_test)
+        candidates = bundle.candidates(backend, precision)
+    except BackendError as error:
+        loader.give_up(bundle.fitting(backend, precision), error)
+        candidates = []
+    if backend == "auto" and len(candidates) > 1:
+        opened = loader.open_fastest(candidates)
+    else:
+        why = _why_preferred(bundle, candidates, backend, precision)
+        opened = loader.open_first(candidates[:1], why)
+    if opened is None:  # which is no end only with fallback
+        opened = loader.open_first(bundle.runnable(), "")
+    if opened is None:
+        raise loader.failures[0]
     logger.info("running %s: %s", bundle.directory, opened.why)
     return opened
 
 
-def _open_other(
+def open_artifact(
     bundle: Bundle,
-    failed: Artifact,
-    first: BundleError | BackendError,
+    artifact: Artifact,
     options: SessionOptions,
     self_test: str,
+    *,
+    why: str = "asked for",
 ) -> Opened:
-    for other in bundle.alternatives(failed):
-        why = f"{name_of(other)}: fallback, as {name_of(failed)} can't be used ({first})"
-        try:
-            opened = _open(bundle, other, why, options, self_test)
-        except (BundleError, BackendError) as error:
-            logger.warning("%s can't be used either: %s", name_of(other), error)
-            continue
-        logger.warning("%s", why)
-        return opened
-    raise first
+    """Open one artifact whose files are right and that reproduces its golden outputs here.
 
+    Args:
+        bundle: Where it is.
+        artifact: One of the manifest's.
+        options: How the engine may use the machine.
+        self_test: See `edgebert.Runtime`.
+        why: What `Opened.why` says.
 
-def _open(
-    bundle: Bundle, artifact: Artifact, why: str, options: SessionOptions, self_test: str
-) -> Opened:
-    manifest = bundle.manifest
+    Raises:
+        DamagedBundleError: A file is missing or changed.
+        SelfTestError: The golden outputs don't come out.
+        BackendError: The engine is not installed, or failed.
+    """
     # Files that passed in this very state (size, time, inode) aren't hashed again: a second of
     # every start for a large bundle. `edgebert verify` and self_test="always" hash always.
     stamps = bundle.stamps(artifact)
-    written = sha256_file(bundle.directory / MANIFEST_NAME)  # it says which hashes are right, too
-    place = _digest("files", str(bundle.directory.resolve()), artifact.files[0].path, written)
+    manifest_sha256 = bundle.manifest_sha256  # it says which hashes are right, too
+    folder = str(bundle.directory.resolve())
+    place = _digest("files", folder, artifact.files[0].path, manifest_sha256)
     unchanged = self_test == "first-load" and stamps is not None and read_record(place) == stamps
     if not unchanged:
         bundle.check_files(artifact)
         write_record(place, stamps)
-    tokenizer = Tokenizer(bundle.directory, special_ids=manifest.special_ids)
-    engine = Engine(bundle.directory, artifact, options, manifest=manifest)
-    key = _digest("self-test", *_identity(written, artifact, engine.name))
+    tokenizer = Tokenizer(bundle.directory, special_ids=bundle.manifest.special_ids)
+    engine = Engine(bundle.directory, artifact, options, manifest=bundle.manifest)
+    key = _digest("self-test", *_identity(manifest_sha256, artifact, engine.name))
     if self_test == "always" or (self_test == "first-load" and read_record(key) is None):
         try:
-            worst = run_self_test(engine.backend(), tokenizer, manifest, artifact)
+            worst = run_self_test(engine.backend(), tokenizer, bundle.manifest, artifact)
         except (BundleError, BackendError):
             engine.close()
             raise
         logger.info("%s passed its self-test, off by %.2g at most", name_of(artifact), worst)
         write_record(key, {"artifact": artifact.files[0].path, "max_abs": worst})
     return Opened(tokenizer=tokenizer, engine=engine, why=why)
+
+
+class _Loader:
+    """Opens artifacts until one is right; without fallback the first failure is the end."""
+
+    def __init__(
+        self, bundle: Bundle, options: SessionOptions, self_test: str, *, fallback: bool
+    ) -> None:
+        self._bundle = bundle
+        self._options = options
+        self._self_test = self_test
+        self._fallback = fallback
+        self._given_up: list[Artifact] = []
+        self.failures: list[BundleError | BackendError] = []
+
+    def give_up(self, artifacts: Sequence[Artifact], error: BundleError | BackendError) -> None:
+        """Note that artifacts can't be used; without fallback, raise."""
+        if not self._fallback:
+            raise error
+        self._given_up += artifacts
+        self.failures.append(error)
+        names = ", ".join(map(name_of, artifacts))
+        logger.warning("%s can't be used, going on with another artifact: %s", names, error)
+
+    def open_first(self, artifacts: Sequence[Artifact], why: str) -> Opened | None:
+        """Open the first that can be used, of those that weren't tried before."""
+        for artifact in artifacts:
+            if artifact not in self._given_up:
+                opened = self._open(artifact, why)
+                if opened is not None:
+                    return opened
+                why = ""
+        return None
+
+    def open_fastest(self, candidates: list[Artifact]) -> Opened | None:
+        """Open the artifact that was measured to be the fastest, after measuring if need be."""
+        selection = Selection(self._bundle, candidates, self._options)
+        known = selection.remembered()
+        if known is not None:
+            why = selection.explain(known, when="at an earlier load")
+            return self.open_first(selection.ranked(known), why)
+        every: list[Opened] = []
+        kept = None
+        try:
+            for artifact in candidates:
+                opened = self._open(artifact, f"{name_of(artifact)}: the only one that can be used")
+                every += [opened] if opened else []
+            kept = self._fastest(selection, every) if len(every) > 1 else next(iter(every), None)
+        finally:
+            for opened in every:
+                if kept is None or opened.engine is not kept.engine:
+                    opened.engine.close()
+        return kept
+
+    def _fastest(self, selection: Selection, every: list[Opened]) -> Opened | None:
+        by_path = {opened.engine.artifact.files[0].path: opened for opened in every}
+        measured = selection.measure(
+            {path: opened.engine for path, opened in by_path.items()},
+            on_failure=lambda path, error: self.give_up([by_path[path].engine.artifact], error),
+        )
+        if not measured.latency_ms:
+            return None
+        when = "now" if selection.remember(measured) else "now, as the result can't be kept"
+        why = self._explained(selection.explain(measured, when=when))
+        return replace(by_path[measured.fastest], why=why)
+
+    def _open(self, artifact: Artifact, why: str) -> Opened | None:
+        why = self._explained(why or name_of(artifact))
+        try:
+            return open_artifact(self._bundle, artifact, self._options, self._self_test, why=why)
+        except (BundleError, BackendError) as error:
+            self.give_up([artifact], error)
+        return None
+
+    def _explained(self, why: str) -> str:
+        if not self._given_up:
+            return why
+        names = ", ".join(map(name_of, self._given_up))
+        return f"{why}; fallback, as {names} can't be used ({self.failures[0]})"
+
+
+def _why_preferred(bundle: Bundle, candidates: list[Artifact], backend: str, precision: str) -> str:
+    """Say why the first of the candidates is taken without a measurement."""
+    if not candidates:
+        return ""
+    asked = "/".join(value for value in (backend, precision) if value != "auto")
+    if len(bundle.manifest.artifacts) == 1:
+        reason = "the only artifact"
+    elif len(candidates) == 1:
+        others = [item for item in bundle.fitting(backend, precision) if item != candidates[0]]
+        left = "; ".join(f"{name_of(item)} is left out: {why_not_here(item)}" for item in others)
+        reason = f"asked for {asked}" if asked else "the only artifact that can run here"
+        reason += f" ({left})" if left else ""
+    else:
+        over = ", ".join(map(name_of, candidates[1:]))
+        reason = f"asked for {asked}; preferred over {over}, not measured as the backend is named"
+    return f"{name_of(candidates[0])}: {reason}"
 
 
 def _identity(manifest_sha256: str, artifact: Artifact, engine: str) -> list[str]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Mapping
-from importlib.metadata import PackageNotFoundError, packages_distributions, version
 from typing import Any
 
 from edgebert.commands.arguments import add_json
 from edgebert.commands.table import format_table
 from edgebert.cpu import machine
+from edgebert.installed import installed_engine
 from runtimes import BACKENDS, BackendSpec
 
 
@@ -53,22 +53,10 @@ def describe_machine(here: Mapping[str, Any]) -> str:
 
 
 def _describe(name: str, spec: BackendSpec) -> dict[str, Any]:
-    installed = spec.installed()
+    found = installed_engine(name)
     return {
         "backend": name,
-        "installed": installed,
-        "engine": _engine(spec) if installed else None,
+        "installed": found is not None,
+        "engine": found and " ".join(filter(None, found)),
         "extra": spec.extra,
     }
-
-
-def _engine(spec: BackendSpec) -> str:
-    """Name the first installed package of the engine with its version, from its metadata."""
-    known = packages_distributions()
-    for module in spec.requires:
-        for distribution in known.get(module, ()):
-            try:
-                return f"{distribution} {version(distribution)}"
-            except PackageNotFoundError:
-                continue
-    return spec.requires[0]  # put there without metadata, as in an app frozen into one file

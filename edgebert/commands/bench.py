@@ -7,20 +7,17 @@ import json
 import logging
 from contextlib import ExitStack
 from functools import partial
-from itertools import cycle, islice
 from typing import Any
 
-import numpy as np
-
-import edgebert
-from edgebert.bench import SEQUENCE_LENGTHS, interleaved_latency_ms
-from edgebert.bundle import Bundle
+from edgebert.bench import batch_of_length, interleaved_latency_ms, lengths_to_time
+from edgebert.bundle import Bundle, name_of
 from edgebert.commands.arguments import add_bundle, add_threads, positive
 from edgebert.commands.table import format_table, megabytes
-from edgebert.cpu import machine
+from edgebert.cpu import default_threads, machine
+from edgebert.engine import Engine
 from edgebert.errors import BackendUnavailableError, EdgeBertError
-from edgebert.manifest import Artifact, Manifest
-from edgebert.types import Batch, RuntimeInfo
+from edgebert.loading import open_artifact, open_bundle
+from runtimes import SessionOptions
 
 logger = logging.getLogger(__name__)
 
@@ -33,92 +30,89 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print milliseconds of one text of 8, 32, 128 and 512 tokens, and INT8's gain over FP32."""
-    manifest = Bundle(args.bundle).manifest
+    """Print milliseconds of one text of 8 to 512 tokens, INT8's gain, and what ``auto`` takes."""
+    bundle = Bundle(args.bundle)
+    options = SessionOptions(threads=args.threads or default_threads())
+    chosen, why = _auto(bundle, options)
     with ExitStack() as stack:
-        opened = _open_all(manifest, args, stack)
-        latency = _measure(manifest, opened, repeats=args.repeats)
-        threads = next(iter(opened.values())).info.threads
-        rows = [
-            _row(artifact, opened[key].info, latency[key])
-            for key, artifact in _keyed(manifest)
-            if key in opened
-        ]
+        engines = _open_all(bundle, options, stack)
+        latency = _measure(bundle, engines, repeats=args.repeats)
+        rows = [_row(engine, latency[path]) for path, engine in engines.items()]
     report = {
         "machine": machine(),
-        "threads": threads,
+        "threads": options.threads,
         "rows": rows,
         "speedup_int8_over_fp32": _speedups(rows),
+        "auto": {"path": chosen, "why": why, "over_best": _over_best(rows, chosen)},
     }
     print(json.dumps(report, ensure_ascii=False, indent=2) if args.json else _format(report))
     return 0
 
 
-def _keyed(manifest: Manifest) -> list[tuple[str, Artifact]]:
-    return [(f"{a.backend}/{a.precision}", a) for a in manifest.artifacts]
+def _auto(bundle: Bundle, options: SessionOptions) -> tuple[str, str]:
+    """Load as `edgebert.Runtime` does; give the path of the artifact that it took, and why."""
+    opened = open_bundle(
+        bundle,
+        backend="auto",
+        precision="auto",
+        options=options,
+        self_test="first-load",
+        fallback=False,
+    )
+    opened.engine.close()
+    return opened.engine.artifact.files[0].path, opened.why
 
 
-def _open_all(
-    manifest: Manifest, args: argparse.Namespace, stack: ExitStack
-) -> dict[str, edgebert.Runtime]:
-    opened: dict[str, edgebert.Runtime] = {}
-    for key, artifact in _keyed(manifest):
+def _open_all(bundle: Bundle, options: SessionOptions, stack: ExitStack) -> dict[str, Engine]:
+    opened: dict[str, Engine] = {}
+    for artifact in bundle.manifest.artifacts:
         try:
-            runtime = edgebert.Runtime(
-                args.bundle,
-                backend=artifact.backend,
-                precision=artifact.precision,
-                threads=args.threads,
-            )
+            engine = open_artifact(bundle, artifact, options, "first-load").engine
         except BackendUnavailableError as error:
-            logger.warning("%s is left out: %s", key, error)
+            logger.warning("%s is left out: %s", name_of(artifact), error)
             continue
-        opened[key] = stack.enter_context(runtime)
+        stack.callback(engine.close)
+        opened[artifact.files[0].path] = engine
     if not opened:
         raise EdgeBertError(
-            f"No artifact of {args.bundle} can run here: none of its engines is installed. "
+            f"No artifact of {bundle.directory} can run here: none of its engines is installed. "
             "See `edgebert backends`."
         )
     return opened
 
 
 def _measure(
-    manifest: Manifest, opened: dict[str, edgebert.Runtime], *, repeats: int
+    bundle: Bundle, engines: dict[str, Engine], *, repeats: int
 ) -> dict[str, dict[str, dict[str, float]]]:
     """Time one text at each length that the bundle takes: latency by artifact and length."""
-    lengths = [n for n in SEQUENCE_LENGTHS if n <= manifest.max_length] or [manifest.max_length]
-    latency: dict[str, dict[str, dict[str, float]]] = {key: {} for key in opened}
-    for length in lengths:
-        batch = batch_of_length(manifest, length)
-        runs = {key: partial(runtime.run, batch) for key, runtime in opened.items()}
+    latency: dict[str, dict[str, dict[str, float]]] = {path: {} for path in engines}
+    for length in lengths_to_time(bundle.manifest):
+        batch = batch_of_length(bundle.manifest, length)
+        runs = {path: partial(engine.run, batch) for path, engine in engines.items()}
         logger.info("timing one text of %d tokens, %d rounds", length, repeats)
-        for key, times in interleaved_latency_ms(runs, repeats=repeats).items():
-            latency[key][f"b1_s{length}"] = times
+        for path, times in interleaved_latency_ms(runs, repeats=repeats).items():
+            latency[path][f"b1_s{length}"] = times
     return latency
 
 
-def batch_of_length(manifest: Manifest, length: int) -> Batch:
-    """Make one text of exactly ``length`` tokens out of those of the golden inputs."""
-    known = [token for ids in manifest.golden.input_ids for token in ids] or [0]
-    input_ids = np.array([list(islice(cycle(known), length))], dtype=np.int64)  # [1, length]
-    return Batch(
-        input_ids=input_ids,
-        attention_mask=np.ones_like(input_ids),
-        token_type_ids=np.zeros_like(input_ids),
-        dropped_tokens=np.zeros(1, dtype=np.int64),
-    )
-
-
-def _row(
-    artifact: Artifact, info: RuntimeInfo, latency: dict[str, dict[str, float]]
-) -> dict[str, Any]:
+def _row(engine: Engine, latency: dict[str, dict[str, float]]) -> dict[str, Any]:
+    artifact = engine.artifact
     return {
         "backend": artifact.backend,
         "precision": artifact.precision,
         "path": artifact.files[0].path,
         "size_bytes": artifact.size_bytes,
-        "engine": info.engine,
+        "engine": engine.name,
         "latency_ms": latency,
+    }
+
+
+def _over_best(rows: list[dict[str, Any]], chosen: str) -> dict[str, float]:
+    """Divide the median of the chosen artifact by the best one's, for each shape."""
+    by_path = {row["path"]: row["latency_ms"] for row in rows}
+    return {
+        shape: times["p50"] / min(other[shape]["p50"] for other in by_path.values())
+        for shape, times in by_path[chosen].items()
     }
 
 
@@ -147,6 +141,8 @@ def _format(report: dict[str, Any]) -> str:
         [f"{backend} fp32 / int8", "-"] + [f"{ratios[shape]:.2f}x" for shape in shapes]
         for backend, ratios in report["speedup_int8_over_fp32"].items()
     ]
+    auto = report["auto"]
+    behind = ", ".join(f"{ratio:.2f}x" for ratio in auto["over_best"].values())
     tokens = [f"{shape.rpartition('s')[2]} tokens" for shape in shapes]
     return "\n".join(
         [
@@ -155,5 +151,8 @@ def _format(report: dict[str, Any]) -> str:
             "Latency of one text in ms, median (95th percentile); runs take turns.",
             "",
             format_table(["artifact", "size", *tokens], table),
+            "",
+            f"auto takes {auto['why']}.",
+            f"Its median over the best one's at each length: {behind}.",
         ]
     )

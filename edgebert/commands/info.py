@@ -6,11 +6,14 @@ import argparse
 import json
 from typing import Any
 
-from edgebert.bundle import Bundle
+from edgebert.bundle import Bundle, name_of, why_not_here
 from edgebert.commands.arguments import add_bundle
 from edgebert.commands.table import format_table, megabytes
+from edgebert.cpu import default_threads
 from edgebert.errors import BackendError
 from edgebert.manifest import Artifact
+from edgebert.selection import Selection
+from runtimes import SessionOptions
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -48,11 +51,6 @@ def run(args: argparse.Namespace) -> int:
 def describe(bundle: Bundle) -> dict[str, Any]:
     """Collect a bundle's facts, as JSON can hold them."""
     manifest = bundle.manifest
-    try:
-        chosen, why = bundle.choose("auto", "auto")
-        runs_here = f"{chosen.files[0].path} ({why})"
-    except BackendError as error:
-        runs_here = f"nothing: {error}"
     return {
         "task": manifest.task,
         "problem_type": manifest.problem_type,
@@ -66,9 +64,25 @@ def describe(bundle: Bundle) -> dict[str, Any]:
         "prompts": dict(manifest.prompts),
         "format_version": manifest.format_version,
         "steps": [str(entry.get("step", "?")) for entry in manifest.lineage],
-        "runs_here": runs_here,
+        "runs_here": _runs_here(bundle),
         "artifacts": [_artifact(artifact) for artifact in manifest.artifacts],
     }
+
+
+def _runs_here(bundle: Bundle) -> str:
+    """Say what ``auto`` would run, by what an earlier load has measured."""
+    try:
+        candidates = bundle.candidates()
+    except BackendError as error:
+        return f"nothing: {error}"
+    if len(candidates) == 1:
+        return f"{name_of(candidates[0])}: the only artifact that can run here"
+    selection = Selection(bundle, candidates, SessionOptions(threads=default_threads()))
+    known = selection.remembered()
+    if known is None:
+        names = ", ".join(map(name_of, candidates))
+        return f"the fastest of {names}; the first load measures which that is"
+    return selection.explain(known, when="at an earlier load")
 
 
 def _artifact(artifact: Artifact) -> dict[str, Any]:
@@ -82,6 +96,7 @@ def _artifact(artifact: Artifact) -> dict[str, Any]:
         "gated_on": artifact.gated_on,
         "min_engine": artifact.min_engine,
         "batch_invariant": artifact.batch_invariant,
+        "why_not_here": why_not_here(artifact),
     }
 
 

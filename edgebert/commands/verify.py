@@ -7,13 +7,15 @@ import json
 from dataclasses import asdict, dataclass
 from functools import partial
 
-import edgebert
-from edgebert.bundle import Bundle
+from edgebert.bundle import Bundle, why_not_here
 from edgebert.commands.arguments import add_bundle, add_threads
 from edgebert.commands.table import format_table
-from edgebert.errors import BackendUnavailableError, EdgeBertError
+from edgebert.cpu import default_threads
+from edgebert.errors import EdgeBertError
+from edgebert.loading import open_artifact
 from edgebert.manifest import Artifact
 from edgebert.shell import EXIT_DONE, EXIT_ERROR
+from runtimes import SessionOptions
 
 PASSED, FAILED, NOT_RUN = "passed", "failed", "not run"
 
@@ -48,7 +50,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Verify every artifact; 1 when one fails, or when none could be run on this machine."""
     bundle = Bundle(args.bundle)
-    verdicts = [verify(bundle, artifact, args) for artifact in bundle.manifest.artifacts]
+    options = SessionOptions(threads=args.threads or default_threads())
+    verdicts = [verify(bundle, artifact, options) for artifact in bundle.manifest.artifacts]
     failed = any(FAILED in (verdict.files, verdict.self_test) for verdict in verdicts)
     good = not failed and any(verdict.self_test == PASSED for verdict in verdicts)
     if args.json:
@@ -67,23 +70,18 @@ def run(args: argparse.Namespace) -> int:
     return EXIT_DONE if good else EXIT_ERROR
 
 
-def verify(bundle: Bundle, artifact: Artifact, args: argparse.Namespace) -> Verdict:
-    """Check an artifact's files, then load it and reproduce its golden outputs."""
+def verify(bundle: Bundle, artifact: Artifact, options: SessionOptions) -> Verdict:
+    """Check an artifact's files, then open it on its engine and reproduce its golden outputs."""
     verdict = partial(Verdict, artifact.backend, artifact.precision, artifact.files[0].path)
     try:
         bundle.check_files(artifact)
     except EdgeBertError as error:
         return verdict(FAILED, NOT_RUN, str(error))
+    reason = why_not_here(artifact)
+    if reason is not None:
+        return verdict(PASSED, NOT_RUN, f"It can't run here: {reason}.")
     try:
-        edgebert.Runtime(
-            args.bundle,
-            backend=artifact.backend,
-            precision=artifact.precision,
-            threads=args.threads,
-            self_test="always",
-        ).close()
-    except BackendUnavailableError as error:
-        return verdict(PASSED, NOT_RUN, str(error))
+        open_artifact(bundle, artifact, options, "always").engine.close()
     except EdgeBertError as error:
         return verdict(PASSED, FAILED, str(error))
     return verdict(PASSED, PASSED)

@@ -32,23 +32,21 @@ def spoil_golden(data, *, precision="int8"):
             artifact["golden"][1][0] += 0.5
 
 
-def test_auto_takes_int8_and_says_over_what(embedder_dir):
-    artifact, why = Bundle(embedder_dir).choose()
-    assert artifact.precision == "int8"
-    assert "over onnx/fp32" in why
-    assert "preferred" in why
-    assert "fast" not in why
+def test_int8_comes_first_where_nothing_is_measured(embedder_dir):
+    with Runtime(embedder_dir, backend="onnx") as runtime:
+        assert runtime.info.precision == "int8"
+        assert "preferred over onnx/fp32, not measured as the backend is named" in runtime.info.why
 
 
 def test_a_precision_that_is_asked_for_is_taken(embedder_dir):
-    artifact, why = Bundle(embedder_dir).choose("onnx", "fp32")
-    assert artifact.precision == "fp32"
-    assert "asked for onnx/fp32" in why
+    with Runtime(embedder_dir, "onnx", "fp32") as runtime:
+        assert runtime.info.precision == "fp32"
+        assert "asked for onnx/fp32" in runtime.info.why
 
 
 def test_a_precision_that_the_bundle_lacks_is_refused_with_what_it_has(pairs_dir):
     with pytest.raises(InputError, match=r"no artifact auto/int8; it has: onnx/fp32"):
-        Bundle(pairs_dir).choose("auto", "int8")
+        Bundle(pairs_dir).candidates("auto", "int8")
 
 
 def test_a_missing_engine_is_named_with_its_extra(embedder_dir, monkeypatch):
@@ -73,12 +71,12 @@ def test_a_truncated_file_is_named_with_both_sizes(embedder_dir):
 
 @pytest.mark.parametrize("name", [INT8, "tokenizer.json"])
 def test_a_changed_byte_is_named_with_both_hashes(embedder_dir, name):
-    Runtime(embedder_dir).close()  # passes, and is remembered
+    Runtime(embedder_dir, precision="int8").close()  # passes, and is remembered
     data = bytearray((embedder_dir / name).read_bytes())
     data[len(data) // 2] ^= 1
     (embedder_dir / name).write_bytes(data)
     with pytest.raises(DamagedBundleError, match=rf"{name} has sha256 \w+, expected \w+"):
-        Runtime(embedder_dir)
+        Runtime(embedder_dir, precision="int8")
 
 
 def test_a_link_out_of_the_bundle_is_refused(embedder_dir, tmp_path):
@@ -122,9 +120,9 @@ def test_a_file_that_is_no_model_is_an_error_of_the_engine(pairs_dir):
 def test_another_output_on_this_machine_is_refused_with_the_number(embedder_dir):
     change_manifest(embedder_dir, spoil_golden)
     with pytest.raises(SelfTestError, match=r"golden text 1 is off by 0\.5, allowed is 0\.0001"):
-        Runtime(embedder_dir)
-    assert Runtime(embedder_dir, fallback=True).info.precision == "fp32"
-    assert Runtime(embedder_dir, self_test="off").info.precision == "int8"
+        Runtime(embedder_dir, precision="int8")
+    assert Runtime(embedder_dir, precision="int8", fallback=True).info.precision == "fp32"
+    assert Runtime(embedder_dir, precision="int8", self_test="off").info.precision == "int8"
 
 
 def test_a_changed_tokenizer_is_named(embedder_dir):
@@ -133,7 +131,7 @@ def test_a_changed_tokenizer_is_named(embedder_dir):
 
     change_manifest(embedder_dir, change)
     with pytest.raises(SelfTestError, match="tokenizer has changed: golden text 0"):
-        Runtime(embedder_dir)
+        Runtime(embedder_dir, precision="int8")
 
 
 @pytest.fixture
@@ -147,54 +145,54 @@ def self_tests(monkeypatch):
 
 def test_the_self_test_runs_once_a_machine(embedder_dir, self_tests, monkeypatch):
     for _ in range(2):
-        Runtime(embedder_dir).close()
+        Runtime(embedder_dir, precision="int8").close()
     assert len(self_tests) == 1
-    Runtime(embedder_dir, self_test="always").close()
+    Runtime(embedder_dir, precision="int8", self_test="always").close()
     assert len(self_tests) == 2
     monkeypatch.setattr(loading, "cpu_name", lambda: "another CPU")
-    Runtime(embedder_dir).close()
+    Runtime(embedder_dir, precision="int8").close()
     assert len(self_tests) == 3
 
 
 def test_a_changed_manifest_is_tested_again(embedder_dir, self_tests):
-    Runtime(embedder_dir).close()  # passes, and is remembered
+    Runtime(embedder_dir, precision="int8").close()  # passes, and is remembered
     change_manifest(embedder_dir, lambda data: data.update(pooling="cls"))
     with pytest.raises(SelfTestError, match="golden text 0 is off by"):
-        Runtime(embedder_dir)
+        Runtime(embedder_dir, precision="int8")
     assert len(self_tests) == 2
 
 
 def test_a_changed_hash_in_the_manifest_is_compared_again(embedder_dir):
-    Runtime(embedder_dir).close()
+    Runtime(embedder_dir, precision="int8").close()
 
     def change(data):
         data["files"][0]["sha256"] = "0" * 64
 
     change_manifest(embedder_dir, change)
     with pytest.raises(DamagedBundleError, match="expected 0000"):
-        Runtime(embedder_dir)
+        Runtime(embedder_dir, precision="int8")
 
 
 @pytest.mark.parametrize("setting", ["off", "/dev/full", "/proc/nowhere"])
 def test_a_cache_that_is_off_or_cannot_be_written_is_no_error(embedder_dir, monkeypatch, setting):
     monkeypatch.setenv("EDGEBERT_CACHE", setting)
     for _ in range(2):
-        with Runtime(embedder_dir) as runtime:
+        with Runtime(embedder_dir, precision="int8") as runtime:
             assert runtime.encode(["good"]).shape == (1, 8)
 
 
 def test_a_broken_cache_record_only_means_another_test(embedder_dir, cache, self_tests):
-    Runtime(embedder_dir).close()
+    Runtime(embedder_dir, precision="int8").close()
     for record in cache.iterdir():
         record.write_text("{")
     for _ in range(2):
-        Runtime(embedder_dir).close()
+        Runtime(embedder_dir, precision="int8").close()
     assert len(self_tests) == 2
 
 
 def test_nothing_is_written_into_the_bundle(embedder_dir):
     before = {path: path.stat().st_mtime_ns for path in embedder_dir.rglob("*")}
-    with Runtime(embedder_dir) as runtime:
+    with Runtime(embedder_dir, precision="int8") as runtime:
         runtime.encode(["good"])
     assert {path: path.stat().st_mtime_ns for path in embedder_dir.rglob("*")} == before
 

@@ -39,7 +39,7 @@ def test_no_socket_is_opened(embedder_dir, monkeypatch):
 
 
 def test_info_says_what_runs_and_why(embedder_dir):
-    with Runtime(embedder_dir, threads=1) as runtime:
+    with Runtime(embedder_dir, precision="int8", threads=1) as runtime:
         info = runtime.info
     assert (info.task, info.backend, info.precision) == ("feature-extraction", "onnx", "int8")
     assert (info.max_length, info.hidden_size, info.threads) == (32, 8, 1)
