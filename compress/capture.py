@@ -10,14 +10,14 @@ import inspect
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from compress.settings import Pooling as Pooling
 from edgebert.errors import InputError, ModelError
 
-Pooling = Literal["mean", "cls", "max"]
 MODEL_INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 
 # Names of the three projections within a self-attention module.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 from torch import nn
@@ -11,6 +12,7 @@ from compress.methods import COLLAPSED_COSINE, collapse_check
 from compress.metrics import METRICS, evaluate_logits, main_metric, pearson
 from compress.probe import Probe, torch_rows
 from compress.scores import score_rows
+from compress.task_head import TaskHead
 from edgebert.errors import InputError
 from edgebert.types import FloatArray
 
@@ -28,16 +30,24 @@ class DevScore:
         probe: The split.
         metric: Which one picks the weights; None for the task's own.
         teacher: Needed for ``pearson``; also says how alike the vectors of these texts may be.
+        teacher_head: Of the teacher, where its outputs mean something else than the probe's head
+            says: a student has Dense modules of its own.
 
     Raises:
         InputError: The metric is not among those that this split gives.
     """
 
     def __init__(
-        self, probe: Probe, *, metric: str | None = None, teacher: nn.Module | None = None
+        self,
+        probe: Probe,
+        *,
+        metric: str | None = None,
+        teacher: nn.Module | None = None,
+        teacher_head: TaskHead | None = None,
     ) -> None:
         self.probe = probe
         self._teacher = teacher
+        self._theirs = replace(probe, head=teacher_head or probe.head)
         self._reference: FloatArray | None = None
         task, split = probe.head.task, probe.split
         if task == "text-classification":
@@ -47,7 +57,7 @@ class DevScore:
         elif task == "feature-extraction" and split.labels is None:
             own, known = "pearson", ["pearson"]
             if teacher is not None:
-                self._reference = torch_rows(teacher, probe).values
+                self._reference = torch_rows(teacher, self._theirs).values
         else:
             own = "accuracy" if task == "fill-mask" else "spearman"
             known = [own]
@@ -81,7 +91,7 @@ class DevScore:
         """Allow vectors that are alike because the texts are: half way from the teacher's to 1."""
         limit = COLLAPSED_COSINE
         if self._teacher is not None and collapse_check(values, limit=np.inf) > limit:
-            own = collapse_check(torch_rows(self._teacher, self.probe).values, limit=np.inf)
+            own = collapse_check(torch_rows(self._teacher, self._theirs).values, limit=np.inf)
             limit = max(limit, (1 + own) / 2 + 1e-6)  # rounding can give 1.0000001
         collapse_check(values, limit=limit)
 

@@ -87,16 +87,7 @@ def _run(
     with watch.step("teacher"):
         ready = _ready(found.path, data, config, work, device, teacher)
     with watch.step("distill"):
-        special = ready.special_ids
-        imitation = imitate(
-            ready,
-            data,
-            config,
-            work=work,
-            mask_id=special.get("mask_token_id"),
-            special_ids=tuple(special.values()),
-            extra_terms=extra_terms,
-        )
+        imitation = imitate(ready, data, config, work=work, extra_terms=extra_terms)
     return ship(found, ready, imitation, data, config, watch)
 
 
@@ -108,12 +99,10 @@ def _ready(
     device: torch.device,
     loaded: LoadedModel | None,
 ) -> ReadyTeacher:
-    from compress.teacher_step import ready_classifier, ready_encoder
+    from compress.teacher_step import ready_teacher
 
-    if config.task != "text-classification":
-        return ready_encoder(path, data, config, work=work, device=device, loaded=loaded)
     names = tuple(config.teacher_labels.split(",")) if config.teacher_labels else ()
-    return ready_classifier(
+    return ready_teacher(
         path,
         data,
         config,

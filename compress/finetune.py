@@ -4,24 +4,32 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
-from compress.batches import LengthBatches
-from compress.capture import Wanted, forward_features
+from compress.capture import forward_features
 from compress.data import Split, TaskData
 from compress.dev_score import DevScore
-from compress.encoding import EncodedTexts, RowArray, collate, encode_texts
+from compress.encoding import RowArray
 from compress.loop import LoopResult, LoopSettings, train_loop
-from compress.losses import hard_label_loss
-from compress.probe import Probe, TaskHead, make_probe
+from compress.phase import Phase, Term
+from compress.pretrained import NAMED
+from compress.probe import Probe, make_probe
+from compress.target_terms import hard_term
+from compress.targets import Targets, make_targets
+from compress.task_head import TaskHead
+from compress.task_rows import TaskRows, make_rows
 from compress.tensorboard import event_writer
-from edgebert.errors import InputError, ModelError
+from compress.terms import VectorHeads, pair_term
+from compress.training_rows import Masking, TrainingRows
+from edgebert.errors import InputError
 
 if TYPE_CHECKING:
     from compress.settings import TrainingConfig
@@ -37,14 +45,12 @@ class EncodedData:
     """What training looks at, as token ids.
 
     Attributes:
-        train: Training rows.
+        train: Rows to train on, with what is true of them.
         dev: What picks the weights.
-        train_labels: See `label_tensor`; None for a task without labels.
     """
 
-    train: EncodedTexts
+    train: TrainingRows
     dev: Probe
-    train_labels: Tensor | None
 
 
 def encode_data(
@@ -53,7 +59,8 @@ def encode_data(
     head: TaskHead,
     *,
     max_length: int,
-    mask_id: int | None = None,
+    stride: int | None = None,
+    masking: Masking | None = None,
 ) -> EncodedData:
     """Encode train and dev once.
 
@@ -62,46 +69,65 @@ def encode_data(
         data: Texts.
         head: Of the task.
         max_length: Longest input in tokens.
-        mask_id: Id of the mask token, for fill-mask.
+        stride: Tokens that neighbouring windows of a long text share; None for a quarter of
+            ``max_length``.
+        masking: For fill-mask.
     """
-    train = data.train
-    return EncodedData(
-        train=encode_texts(tokenizer, train.texts, train.text_pairs, max_length=max_length),
-        dev=make_probe(data.dev, head, tokenizer, max_length=max_length, mask_id=mask_id),
-        train_labels=label_tensor(train, data) if data.labels else None,
+    rows = make_rows(data.train, head, tokenizer, max_length=max_length, stride=stride)
+    scored = head.task == "feature-extraction" and data.train.labels is not None
+    dev = make_probe(
+        data.dev,
+        head,
+        tokenizer,
+        max_length=max_length,
+        stride=stride,
+        mask_id=None if masking is None else masking.mask_id,
     )
+    train = TrainingRows(
+        rows,
+        tokenizer.pad_id,
+        whole_examples=scored or head.task == "multiple-choice",
+        targets=_targets(rows, data.train, head),
+        masking=masking,
+    )
+    return EncodedData(train, dev)
 
 
-def label_tensor(split: Split, data: TaskData) -> Tensor:
-    """Turn a split's labels into what the losses take.
-
-    Returns:
-        int64 ``[rows]`` of positions in ``data.labels``; multi-label: float32 ``[rows, classes]``
-        of 0 and 1.
-    """
-    index = {name: at for at, name in enumerate(data.labels)}
-    if data.problem_type != "multi_label_classification":
-        return torch.tensor([index[str(label)] for label in split.labels or []])
-    targets = torch.zeros(len(split), len(data.labels))
-    for row, names in enumerate(split.labels or []):
-        for name in names if isinstance(names, tuple) else (str(names),):
-            targets[row, index[name]] = 1.0
-    return targets
+def _targets(rows: TaskRows, train: Split, head: TaskHead) -> Targets | None:
+    if train.labels is None:
+        return None
+    if head.task != "feature-extraction":
+        return make_targets(rows, train, head)
+    scores = np.asarray(train.labels, dtype=np.float32)
+    low, high = float(scores.min()), float(scores.max())
+    if not high > low:
+        raise InputError(
+            f"All pairs of {train.source} have the score {low:g}, so there is nothing to learn "
+            "from them; give pairs of different scores."
+        )
+    if low < -1 or high > 1:  # another scale than a cosine's
+        scores = (scores - low) / (high - low)
+    return Targets(torch.from_numpy(scores), owners=rows.owners)
 
 
 def class_weight_tensor(config: TrainingConfig, data: TaskData) -> Tensor | None:
     """Read ``--class-weights``: ``label=2.5``, or ``balanced`` for rows / (classes * rows of it).
 
+    For tags, words are counted instead of rows.
+
     Raises:
-        InputError: A label that the data doesn't have, or a weight that is no number above 0.
+        InputError: The task has no classes, a label that the data doesn't have, or a weight that
+            is no number above 0.
     """
     if not config.class_weights:
         return None
+    if config.task not in NAMED:
+        raise InputError(
+            f"--class-weights needs the classes of {' or '.join(NAMED)}; {config.task} has none."
+        )
     if config.class_weights == ("balanced",):
-        targets = label_tensor(data.train, data)
-        multi = targets.dim() == 2
-        counts = targets.sum(0) if multi else torch.bincount(targets, minlength=len(data.labels))
-        return len(data.train) / (len(data.labels) * counts.float().clamp(min=1.0))
+        counts, total = _label_counts(data)
+        return total / (len(data.labels) * counts.clamp(min=1.0))
     weights = torch.ones(len(data.labels))
     for text in config.class_weights:
         label, _, number = text.rpartition("=")
@@ -118,9 +144,18 @@ def class_weight_tensor(config: TrainingConfig, data: TaskData) -> Tensor | None
     return weights
 
 
+def _label_counts(data: TaskData) -> tuple[Tensor, int]:
+    """Count how often each label is given in train, float32 ``[C]``, and rows or words in all."""
+    labels: list[Any] = list(data.train.labels or [])
+    several = [one if isinstance(one, tuple) else (one,) for one in labels]
+    counts = Counter(str(name) for names in several for name in names)
+    words = data.train.word_spans is not None
+    total = sum(map(len, several)) if words else len(several)
+    return torch.tensor([float(counts[label]) for label in data.labels]), total
+
+
 def fine_tune(
     model: nn.Module,
-    tokenizer: Tokenizer,
     data: TaskData,
     encoded: EncodedData,
     config: TrainingConfig,
@@ -130,11 +165,12 @@ def fine_tune(
     num_train_epochs: int,
     extra_terms: Mapping[str, LossTerm] | None = None,
 ) -> LoopResult:
-    """Train a classifier on true labels; its best weights by dev are in ``model`` afterwards.
+    """Train a model on true labels; its best weights by dev are in ``model`` afterwards.
+
+    The Dense module of an embedder's head is trained with it.
 
     Args:
-        model: A transformers model with a head of ``len(data.labels)`` logits.
-        tokenizer: Its tokenizer.
+        model: A transformers model with the head of the task.
         data: Texts and labels.
         encoded: The same as token ids.
         config: How to train.
@@ -145,24 +181,18 @@ def fine_tune(
             weighted scalar.
 
     Raises:
-        InputError: There are no labels, or ``class_weights`` don't fit them.
+        InputError: There is nothing true to learn from, or ``class_weights`` don't fit it.
         ModelError: The model gives no logits.
     """
+    head = encoded.dev.head
     score = DevScore(encoded.dev, metric=config.metric_for_best_model)
-    weights = class_weight_tensor(config, data)
+    phase = Phase(name="teacher", terms={"hard": _hard(head, encoded, config, data)})
     device = next(model.parameters()).device
-    if encoded.train_labels is None:
-        raise InputError("Fine-tuning needs labels; give --label-column.")
-    labels = encoded.train_labels.to(device)
-    weights = weights.to(device) if weights is not None else None
 
-    def step(rows: RowArray) -> dict[str, Tensor]:
-        batch = collate(encoded.train, rows, pad_id=tokenizer.pad_id, device=device)
-        batch["labels"] = labels[batch["rows"]]
-        features = forward_features(model, batch, Wanted())
-        if features.logits is None:
-            raise ModelError(f"{type(model).__name__} gives no logits; it has no head.")
-        terms = {"hard": hard_label_loss(features.logits, batch["labels"], class_weights=weights)}
+    def step(items: RowArray) -> dict[str, Tensor]:
+        batch = encoded.train.batch(items, device=device)
+        features = forward_features(model, batch, phase.student_wanted)
+        terms = phase.losses(features, features, batch)
         for name, term in (extra_terms or {}).items():
             terms[name] = term(features, None, batch)
         return terms
@@ -174,13 +204,14 @@ def fine_tune(
         learning_rate=learning_rate,
         num_train_epochs=num_train_epochs,
     )
+    modules = nn.ModuleDict({"model": model})
+    if head.dense is not None:
+        modules["dense"] = head.dense
     return train_loop(
-        modules=nn.ModuleDict({"model": model}),
+        modules=modules,
         step=step,
-        batches=LengthBatches(
-            encoded.train.lengths,
-            batch_size=config.per_device_train_batch_size,
-            seed=config.seed,
+        batches=encoded.train.batches(
+            batch_size=config.per_device_train_batch_size, seed=config.seed
         ),
         settings=settings,
         checkpoint_dir=checkpoint_dir,
@@ -191,7 +222,31 @@ def fine_tune(
         fingerprint={
             "train": data.train.sha256,
             "dev": data.dev.sha256,
-            "tokens": encoded.train.sha256,
+            "tokens": encoded.train.rows.encoded.sha256,
             "class_weights": list(config.class_weights),
         },
     )
+
+
+def _hard(head: TaskHead, encoded: EncodedData, config: TrainingConfig, data: TaskData) -> Term:
+    """Give the loss on what is true, or say what is missing for it."""
+    train = encoded.train
+    weights = class_weight_tensor(config, data)
+    if head.task == "feature-extraction":
+        if train.targets is None or data.dev.labels is None:
+            raise InputError(
+                "Training an embedder needs pairs of texts with a score, in dev too: give "
+                "--text-column, --text-pair-column and --label-column. compress.distill needs "
+                "plain texts alone."
+            )
+        dense = head.dense if head.dense is not None else nn.Identity()
+        return pair_term(
+            VectorHeads(
+                pooling=head.pooling or "mean",
+                student_layers=head.pooling_layers,
+                student_dense=dense,
+            )
+        )
+    if train.targets is None and train.masking is None:
+        raise InputError("Fine-tuning needs labels; give --label-column.")
+    return hard_term(head.task, None if weights is None else tuple(weights.tolist()))

@@ -11,20 +11,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 from torch import Tensor, nn
 
-from compress.batches import LengthBatches
 from compress.capture import forward_features
 from compress.checkpoint import weights_sha256
 from compress.curves import phase_record
+from compress.dense import student_dense
 from compress.dev_score import DevScore
 from compress.encoding import RowArray, collate
 from compress.finetune import class_weight_tensor
 from compress.loop import LoopSettings, train_loop
-from compress.masking import mask_tokens
 from compress.methods import MethodSettings, build_phases
 from compress.phase import Phase, Term, merge_wanted
 from compress.report_records import PhaseRecord
 from compress.student import BuiltStudent, build_student, parse_student
 from compress.student_check import mapped_layers, method_of, method_settings
+from compress.task_head import TaskHead
 from compress.teacher_cache import TeacherCache
 from compress.tensorboard import event_writer
 
@@ -47,12 +47,14 @@ class Imitation:
         phases: The curves of each phase.
         layer_map: 1-based teacher layer of each student layer.
         method: As used; never ``auto``.
+        head: What its outputs mean; an embedder's Dense modules are its own.
     """
 
     built: BuiltStudent
     phases: tuple[PhaseRecord, ...]
     layer_map: tuple[int, ...]
     method: str
+    head: TaskHead
 
 
 def imitate(
@@ -61,8 +63,6 @@ def imitate(
     config: DistillConfig,
     *,
     work: Path,
-    mask_id: int | None = None,
-    special_ids: tuple[int, ...] = (),
     extra_terms: Mapping[str, Term] | None = None,
 ) -> Imitation:
     """Build a student and train it; its weights after each phase are the best on dev.
@@ -72,8 +72,6 @@ def imitate(
         data: Texts, with or without labels.
         config: The settings.
         work: Where cache and checkpoints go; one sub-folder a phase.
-        mask_id: Id of the mask token, for fill-mask.
-        special_ids: Ids that fill-mask never hides.
         extra_terms: The caller's own loss terms, added to the last phase.
     """
     method = method_of(config)
@@ -90,6 +88,7 @@ def imitate(
         calibration=_calibration(teacher),
     )
     set_dropout(built.model, config.dropout)
+    head = student_head(teacher.encoded.dev.head, built, seed=config.seed)
     phases = build_phases(
         method,
         student=built.model,
@@ -98,42 +97,50 @@ def imitate(
         config=_method_settings(config, data, teacher),
         task=config.task,
         basis=built.basis,
+        dense=_both_dense(head, teacher),
         extra_terms=extra_terms,
     )
     device = teacher.model.device
     built.model.to(device)  # type: ignore[arg-type]  # transformers' stub of to()
+    if head.dense is not None:
+        head.dense.to(device)
     cache = TeacherCache(
         work / "cache",
         key=weights_sha256(teacher.model),
         limit_bytes=int(config.cache_size_gb * 1e9),
         bf16=config.bf16,
     )
+    train = teacher.encoded.train
     cache.prepare(
         teacher.model,
-        teacher.encoded.train,
+        train.rows.encoded,
         merge_wanted(phase.teacher_wanted for phase in phases),
-        pad_id=teacher.tokenizer.pad_id,
-        live=config.task == "fill-mask",  # every step hides other tokens
+        pad_id=train.pad_id,
+        live=train.masking is not None,  # every step hides other tokens
     )
-    mask = None
-    if config.task == "fill-mask" and mask_id is not None:
-        mask = _Masking(mask_id, special_ids, int(teacher.model.config.vocab_size))
-    run = _Run(teacher, config, built.model, cache, mask)
+    run = _Run(teacher, config, built.model, head, cache)
     records = [
         run.train(phase, work / f"phase-{number}", last=phase is phases[-1])
         for number, phase in enumerate(phases, start=1)
     ]
-    return Imitation(built, tuple(records), mapped, method)
+    return Imitation(built, tuple(records), mapped, method, head)
 
 
-@dataclasses.dataclass(frozen=True)
-class _Masking:
-    mask_id: int
-    special_ids: tuple[int, ...]
-    vocab_size: int
+def student_head(head: TaskHead, built: BuiltStudent, *, seed: int) -> TaskHead:
+    """Say what the student's outputs mean: what the teacher's do, with its own Dense modules."""
+    config = built.model.config
+    return dataclasses.replace(
+        head,
+        pooling_layers=min(head.pooling_layers, int(config.num_hidden_layers)),
+        dense=student_dense(
+            head.dense, hidden_size=int(config.hidden_size), basis=built.basis, seed=seed
+        ),
+    )
 
-    def __call__(self, batch: dict[str, Tensor]) -> dict[str, Tensor]:
-        return mask_tokens(batch, **vars(self))
+
+def _both_dense(head: TaskHead, teacher: ReadyTeacher) -> tuple[nn.Module, nn.Module] | None:
+    theirs = teacher.encoded.dev.head.dense
+    return None if head.dense is None or theirs is None else (head.dense, theirs)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -143,44 +150,39 @@ class _Run:
     teacher: ReadyTeacher
     config: DistillConfig
     student: nn.Module
+    head: TaskHead
     cache: TeacherCache
-    mask: _Masking | None
 
     def train(self, phase: Phase, checkpoint_dir: Path, *, last: bool) -> PhaseRecord:
         """Run one phase and give its curves."""
-        encoded, config = self.teacher.encoded, self.config
+        train, dev, config = self.teacher.encoded.train, self.teacher.encoded.dev, self.config
         device = self.teacher.model.device
         phase.projections.to(device)
-        labels = None if encoded.train_labels is None else encoded.train_labels.to(device)
 
-        def step(rows: RowArray) -> dict[str, Tensor]:
-            batch = collate(
-                encoded.train, rows, pad_id=self.teacher.tokenizer.pad_id, device=device
-            )
-            if labels is not None:
-                batch["labels"] = labels[batch["rows"]]
-            if self.mask is not None:
-                batch = self.mask(batch)
-            theirs = self.cache.features(rows, batch)
+        def step(items: RowArray) -> dict[str, Tensor]:
+            batch = train.batch(items, device=device)
+            theirs = self.cache.features(train.rows_of(items), batch)
             ours = forward_features(self.student, batch, phase.student_wanted)
             return phase.losses(ours, theirs, batch)
 
         score = DevScore(
-            encoded.dev, metric=config.metric_for_best_model, teacher=self.teacher.model
+            dataclasses.replace(dev, head=self.head),
+            metric=config.metric_for_best_model,
+            teacher=self.teacher.model,
+            teacher_head=dev.head,
         )
         settings = LoopSettings.from_config(
             config, metric_name=score.metric, greater_is_better=score.greater_is_better
         )
         if not last:
             settings = dataclasses.replace(settings, num_train_epochs=config.intermediate_epochs)
+        modules = nn.ModuleDict({"student": self.student, "projections": phase.projections})
+        if self.head.dense is not None:
+            modules["dense"] = self.head.dense
         result = train_loop(
-            modules=nn.ModuleDict({"student": self.student, "projections": phase.projections}),
+            modules=modules,
             step=step,
-            batches=LengthBatches(
-                encoded.train.lengths,
-                batch_size=config.per_device_train_batch_size,
-                seed=config.seed,
-            ),
+            batches=train.batches(batch_size=config.per_device_train_batch_size, seed=config.seed),
             settings=settings,
             checkpoint_dir=checkpoint_dir,
             evaluate=score.of(self.student) if phase.reports_score else None,
@@ -190,8 +192,8 @@ class _Run:
             fingerprint={
                 "teacher": weights_sha256(self.teacher.model),
                 "student": weights_sha256(self.student),
-                "tokens": encoded.train.sha256,
-                "dev": encoded.dev.split.sha256,
+                "tokens": train.rows.encoded.sha256,
+                "dev": dev.split.sha256,
                 "terms": {name: f"{weight:g}" for name, weight in phase.weights.items()},
             },
         )
@@ -214,7 +216,7 @@ def set_dropout(model: nn.Module, probability: float) -> None:
 
 def _calibration(teacher: ReadyTeacher) -> list[dict[str, Tensor]]:
     """Give a few batches of training texts, evenly spread."""
-    encoded = teacher.encoded.train
+    encoded = teacher.encoded.train.rows.encoded
     count = min(CALIBRATION_BATCHES * CALIBRATION_ROWS, len(encoded))
     rows = [int(i * len(encoded) / count) for i in range(count)]
     parts = [rows[at : at + CALIBRATION_ROWS] for at in range(0, count, CALIBRATION_ROWS)]
@@ -225,7 +227,7 @@ def _calibration(teacher: ReadyTeacher) -> list[dict[str, Tensor]]:
 def _method_settings(
     config: DistillConfig, data: TaskData, teacher: ReadyTeacher
 ) -> MethodSettings:
-    weights = class_weight_tensor(config, data)
+    weights, head = class_weight_tensor(config, data), teacher.encoded.dev.head
     if weights is not None and not config.hard_weight:
         logger.warning(
             "The student learns from soft targets alone (--hard-weight 0), so --class-weights "
@@ -235,5 +237,6 @@ def _method_settings(
         config,
         class_weights=None if weights is None else tuple(weights.tolist()),
         problem_type=data.problem_type or config.problem_type,
-        pooling=teacher.encoded.dev.head.pooling or "mean",
+        pooling=head.pooling or "mean",
+        pooling_layers=head.pooling_layers,
     )

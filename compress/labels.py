@@ -79,10 +79,10 @@ def set_labels(model: PreTrainedModel, labels: Sequence[str]) -> None:
 
 
 def reorder_head(model: PreTrainedModel, permutation: Sequence[int]) -> None:
-    """Reorder a classifier's logits in its last layer, so that nothing after it has to know.
+    """Reorder a head's logits in its last layer, so that nothing after it has to know.
 
     Args:
-        model: A sequence classifier.
+        model: A classifier of texts or of tokens.
         permutation: As from `align_labels`.
 
     Raises:

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import atexit
-import inspect
 import json
 import logging
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from compress.hub import one_line, quiet
-from compress.labels import align_labels, is_nameless, named_labels, reorder_head, set_labels
+from compress.hub import one_line
 from compress.model_files import check_checkpoint, check_max_length, read_config
+from compress.pretrained import (
+    NAMED,
+    load_encoder,
+    load_headed,
+    load_labelled,
+    quiet_transformers,
+)
 from compress.settings import TASKS
 from edgebert.errors import InputError, ModelError
 
@@ -59,8 +63,9 @@ def load_teacher(
 ) -> LoadedModel:
     """Load a checkpoint for a task.
 
-    A head that is there gets its logits in the order of ``labels``, matched by name. A head that
-    is missing is initialised from torch's global generator; seed it before.
+    A head that is there gets its logits in the order of ``labels``, matched by name: classes of a
+    text-classification, tags of a token-classification. A head that is missing, or is of another
+    task, is initialised from torch's global generator; seed it before.
 
     Args:
         path: The directory.
@@ -74,129 +79,22 @@ def load_teacher(
     Raises:
         ModelError: The directory can't be used, or its labels don't fit the data's.
     """
+    if task not in TASKS:
+        raise InputError(f"Unknown task {task!r}; allowed: {', '.join(TASKS)}.")
     check_checkpoint(path)
     tokenizer_dir = prepare_tokenizer(path, work_dir=work_dir)
     names: tuple[str, ...] = ()
-    if task == "text-classification":
-        model, missing, names = _load_classifier(path, labels, problem_type, teacher_labels)
-    elif task == "fill-mask":
-        model, missing, _ = _from_pretrained("AutoModelForMaskedLM", path)
+    if task in NAMED:
+        model, has_head, names = load_labelled(
+            path, task, labels, problem_type=problem_type, teacher_labels=teacher_labels
+        )
     elif task == "feature-extraction":
-        model, missing = _from_pretrained("AutoModel", path, without_pooler=True)[0], False
+        model, has_head = load_encoder(path), True
     else:
-        raise InputError(f"Unknown task {task!r}; allowed: {', '.join(TASKS)}.")
+        model, has_head = load_headed(path, task)
     model.train(mode=False)
-    return LoadedModel(model, not missing, tokenizer_dir, names)
-
-
-def _load_classifier(
-    path: Path, labels: Sequence[str], problem_type: str | None, teacher_labels: Sequence[str]
-) -> tuple[PreTrainedModel, bool, tuple[str, ...]]:
-    from transformers import AutoConfig
-
-    config = AutoConfig.from_pretrained(path, local_files_only=True)
-    own = {int(logit): str(name) for logit, name in config.id2label.items()}
-    kind = config.problem_type
-    if labels:
-        config.num_labels = len(labels)
-    if problem_type is not None:
-        config.problem_type = problem_type
-    model, missing, mismatched = _from_pretrained(
-        "AutoModelForSequenceClassification", path, config=config
-    )
-    if missing and not labels:
-        raise ModelError(f"{path} has no classification head; train one with compress.train.")
-    if missing:
-        set_labels(model, labels)
-        return model, True, tuple(labels)
-    if kind and problem_type and kind != problem_type:
-        raise ModelError(
-            f"The head of {path} was trained for {kind}, but the data is read as {problem_type}; "
-            f"give --problem-type {kind} and data of that kind, or a checkpoint without a head."
-        )
-    if teacher_labels:
-        own = named_labels(own, teacher_labels)
-    if not labels:
-        labels = tuple(own[logit] for logit in sorted(own))
-        if is_nameless(labels):
-            logger.warning("The labels of %s have no names, only %s, ….", path, labels[0])
-    permutation = align_labels(own, labels)
-    if mismatched:
-        raise ModelError(f"{path}: config.json names {len(own)} labels, but the head has others.")
-    reorder_head(model, permutation)
-    set_labels(model, labels)
-    return model, False, tuple(labels)
-
-
-def _from_pretrained(
-    auto: str, path: Path, *, config: Any = None, without_pooler: bool = False
-) -> tuple[PreTrainedModel, bool, bool]:
-    """Load a model; tell whether parts of its head were missing, and whether some had no fit."""
-    import torch
-    import transformers
-
-    options: dict[str, Any] = {"config": config} if config is not None else {}
-    if without_pooler and _takes_pooler_option(path):
-        options["add_pooling_layer"] = False
-    try:
-        with _quiet_transformers():
-            model, info = getattr(transformers, auto).from_pretrained(
-                path,
-                dtype=torch.float32,
-                local_files_only=True,
-                use_safetensors=True,
-                output_loading_info=True,
-                ignore_mismatched_sizes=True,
-                **options,
-            )
-    except (OSError, ValueError, RuntimeError, KeyError) as error:
-        raise ModelError(f"{path} can't be loaded ({one_line(error)}).") from error
-    return model, *_check_loaded(path, model, info)
-
-
-def _check_loaded(path: Path, model: PreTrainedModel, info: Any) -> tuple[bool, bool]:
-    tied = set(getattr(model, "all_tied_weights_keys", None) or ())
-    missing = set(info["missing_keys"]) - tied
-    base = f"{model.base_model_prefix}."
-    is_base = model.base_model is model
-    encoder = {key for key in missing if is_base or key.startswith(base)}
-    wrong = [key for key, *_ in info["mismatched_keys"] if is_base or key.startswith(base)]
-    lost = sorted(key for key in encoder if "pooler" not in key) + sorted(wrong)
-    if lost:
-        raise ModelError(
-            f"{path} lacks {len(lost)} weights of its encoder, or has them in other shapes "
-            f"({', '.join(lost[:3])}); its config.json and model.safetensors don't belong together."
-        )
-    return bool(missing), bool(info["mismatched_keys"])
-
-
-def _takes_pooler_option(path: Path) -> bool:
-    from transformers import MODEL_MAPPING, AutoConfig
-
-    config = AutoConfig.from_pretrained(path, local_files_only=True)
-    model_class: Any = MODEL_MAPPING[type(config)]
-    return "add_pooling_layer" in inspect.signature(model_class).parameters
-
-
-@contextmanager
-def _quiet_transformers() -> Iterator[None]:
-    """Say nothing of missing heads and show no bar: the caller is told by what is returned."""
-    with no_progress_bar(), quiet("transformers"):
-        yield
-
-
-@contextmanager
-def no_progress_bar() -> Iterator[None]:
-    """Keep transformers' own bars off stderr, where they'd be noise in a log."""
-    from transformers.utils import logging as transformers_logging
-
-    shown = transformers_logging.is_progress_bar_enabled()
-    transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-    try:
-        yield
-    finally:
-        if shown:
-            transformers_logging.enable_progress_bar()  # type: ignore[no-untyped-call]
+    logger.debug("%s has %s head for %s.", path, "a" if has_head else "no", task)
+    return LoadedModel(model, has_head, tokenizer_dir, names)
 
 
 def has_tokenizer(path: Path) -> bool:
@@ -224,7 +122,7 @@ def prepare_tokenizer(path: Path, *, work_dir: Path | None = None) -> Path:
             "tokenizer's files of the model it comes from."
         )
     try:
-        with _quiet_transformers():
+        with quiet_transformers():
             AutoTokenizer.from_pretrained(path, local_files_only=True).save_pretrained(work_dir)
     except (OSError, ValueError, ImportError) as error:
         raise ModelError(f"The tokenizer of {path} can't be read ({one_line(error)}).") from error

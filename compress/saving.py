@@ -8,7 +8,7 @@ from typing import Any
 
 from safetensors import SafetensorError
 
-from compress.loading import no_progress_bar
+from compress.pretrained import no_progress_bar
 from edgebert.errors import EdgeBertError
 
 TOKENIZER_FILES = (

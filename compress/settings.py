@@ -22,6 +22,7 @@ Task = Literal[
     "feature-extraction",
 ]
 ProblemType = Literal["single_label_classification", "multi_label_classification"]
+Pooling = Literal["mean", "cls", "max"]
 Scheduler = Literal["linear", "cosine", "constant"]
 
 
@@ -48,6 +49,11 @@ class DataConfig:
     )
     max_train_samples: int | None = option(None, help="Use a seeded part of the training rows")
     max_length: int = option(128, help="Longest input in tokens, special tokens included")
+    doc_stride: int | None = option(
+        None,
+        help="Answers and tags: tokens that neighbouring windows of a long text share (default: a "
+        "quarter of max_length)",
+    )
 
     needs_train: ClassVar[bool] = True
 
@@ -59,6 +65,11 @@ class DataConfig:
         if self.needs_train and not has_train and (self.dev_file or self.test_file):
             raise InputError("--dev-file and --test-file need a --train-file or a --dataset.")
         require_at_least("max_length", self.max_length, 3)
+        if self.doc_stride is not None and not 0 <= self.doc_stride < self.max_length:
+            raise InputError(
+                f"doc_stride must be from 0 to below max_length {self.max_length}, got "
+                f"{self.doc_stride}."
+            )
         if self.max_train_samples is not None:
             require_at_least("max_train_samples", self.max_train_samples, 1)
 
@@ -88,6 +99,12 @@ class TrainingConfig(DataConfig):
     metric_for_best_model: str | None = option(
         None, help="Metric on dev that picks the weights (default: the task's own)"
     )
+    pooling: Pooling | None = option(
+        None, help="feature-extraction: how vectors are made (default: the checkpoint's own)"
+    )
+    pooling_layers: int | None = option(
+        None, help="feature-extraction: average so many of the last layers (default: its own, or 1)"
+    )
     seed: int = option(42, help="Of every random choice")
     bf16: bool = option(True, help="bfloat16 autocast where the device computes it natively")
     report_to: Literal["none", "tensorboard"] = option("none", help="Live curves in OUTPUT.runs")
@@ -107,6 +124,7 @@ class TrainingConfig(DataConfig):
             "eval_steps",
             "save_steps",
             "early_stopping_patience",
+            "pooling_layers",
             "threads",
         ):
             if getattr(self, name) is not None:

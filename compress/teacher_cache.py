@@ -39,6 +39,8 @@ _HALF_LIMIT = 1e3  # far below float16's 65,504; MobileBERT's hidden states are 
 class _Layout:
     """One file: a row's single vector, or a vector for each of its tokens.
 
+    Logits stay float32, tags and places of answers included: they are few and soft targets.
+
     Attributes:
         name: ``logits``, ``pooled``, or ``hidden``, ``query``, ``key``, ``value`` with ``.LAYER``.
         width: Numbers a vector.
@@ -95,8 +97,8 @@ class TeacherCache:
         Args:
             teacher: Put into eval mode; runs on its own device.
             encoded: The rows, in the teacher's encoding.
-            wanted: What to keep of each. Token-level outputs fit a student only if it has the same
-                tokenizer.
+            wanted: What to keep of each. Outputs of tokens, logits of tags or answers among them,
+                fit a student only if it has the same tokenizer.
             pad_id: The teacher's.
             batch_size: Rows a forward pass.
             live: Don't cache, for example because every step masks other tokens.
@@ -113,11 +115,14 @@ class TeacherCache:
         layouts = [_layout(name, value) for name, value in _tensors(probe).items()]
         self._num_heads = probe.num_heads
         size = sum(one.vector_bytes * self._vectors(one) for one in layouts)
-        per_token_logits = probe.logits is not None and probe.logits.ndim > 2  # a vocabulary each
-        self.live = live or per_token_logits or size > self._limit_bytes
+        self._by_token = {one.name for one in layouts if one.tokens}
+        self.live = live or size > self._limit_bytes
         if self.live:
             if not live:
-                logger.info("%s: %s, so the teacher runs in every step", label, self._why(size))
+                logger.info(
+                    "%s: they would take %s of the %s allowed, so the teacher runs in every step",
+                    *(label, _gb(size), _gb(self._limit_bytes)),
+                )
             return
         done = self._rows_done(key := self._full_key(encoded, layouts, batch_size))
         self._require_room(size)
@@ -146,21 +151,23 @@ class TeacherCache:
         mask = batch["attention_mask"]
         features = Features(num_heads=self._num_heads)
         spans = [(int(self._offsets[row]), int(self._offsets[row + 1])) for row in rows]
-        if self._wanted.tokens and mask.sum(dim=1).tolist() != [end - at for at, end in spans]:
+        if self._by_token and mask.sum(dim=1).tolist() != [end - at for at, end in spans]:
             raise InputError(
                 "Student and teacher cut the texts into other tokens; use a method of logits or "
                 "pooled vectors alone, or a student with the teacher's tokenizer."
             )
         for name, array in self._arrays.items():
             kind, _, layer = name.partition(".")
-            if not layer:
+            if name in self._by_token:
+                flat = torch.from_numpy(np.concatenate([array[at:end] for at, end in spans]))
+                values = torch.zeros(*mask.shape, flat.shape[1], device=mask.device)
+                values[mask.bool()] = flat.to(mask.device, torch.float32)  # [B, S, width]
+            else:
                 values = torch.from_numpy(np.array(array[rows])).to(mask.device)  # [B, width]
+            if layer:
+                getattr(features, kind)[int(layer)] = values
+            else:
                 setattr(features, kind, values)
-                continue
-            flat = torch.from_numpy(np.concatenate([array[at:end] for at, end in spans]))
-            padded = torch.zeros(*mask.shape, flat.shape[1], device=mask.device)  # [B, S, width]
-            padded[mask.bool()] = flat.to(mask.device, torch.float32)
-            getattr(features, kind)[int(layer)] = padded
         return features
 
     def _fill(
@@ -272,11 +279,6 @@ class TeacherCache:
                 f"{_gb(free)} free; make room there."
             )
 
-    def _why(self, size: int) -> str:
-        if size > self._limit_bytes:
-            return f"they would take {_gb(size)} of the {_gb(self._limit_bytes)} allowed"
-        return "it gives logits for every token"
-
 
 def _tensors(features: Features) -> dict[str, Tensor]:
     """Name what a forward pass gave, in a fixed order."""
@@ -290,7 +292,7 @@ def _tensors(features: Features) -> dict[str, Tensor]:
 
 def _layout(name: str, value: Tensor) -> _Layout:
     tokens = value.ndim == 3
-    half = tokens and float(value.abs().max()) < _HALF_LIMIT
+    half = tokens and name != "logits" and float(value.abs().max()) < _HALF_LIMIT
     return _Layout(name, value.shape[-1], tokens, "float16" if half else "float32")
 
 

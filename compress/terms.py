@@ -19,6 +19,8 @@ from compress.losses import (
     vector_cosine_loss,
 )
 from compress.phase import Loss, Term
+from compress.span_losses import pair_similarity_loss
+from compress.target_terms import labels_of
 from edgebert.errors import InputError
 
 TokenLoss: TypeAlias = Callable[[Tensor, Tensor, Tensor], Tensor]
@@ -150,6 +152,16 @@ def similarity_term(heads: VectorHeads, *, weight: float) -> Term:
         return similarity_matrix_loss(*heads.vectors(student, teacher))
 
     return _vector_term(loss, heads, weight)
+
+
+def pair_term(heads: VectorHeads) -> Term:
+    """Compare the cosine of each pair of neighbouring texts with its score, ``batch["labels"]``."""
+
+    def loss(student: Features, _teacher: Features, batch: Mapping[str, Tensor]) -> Tensor:
+        vectors = heads.student_dense(_pooled(student).float())
+        return pair_similarity_loss(vectors, labels_of(batch))
+
+    return Term(loss=loss, student_wanted=heads.student_wanted)
 
 
 def _vector_term(loss: Loss, heads: VectorHeads, weight: float) -> Term:

@@ -1,4 +1,4 @@
-"""``python -m compress.train``: fine-tune a full-size model on labelled texts."""
+"""``python -m compress.train``: fine-tune a full-size model on a task's own data."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from compress.options import StepModule, main, option, save_run
 from compress.settings import TrainingConfig
-from edgebert.errors import InputError
 from edgebert.files import whole_directory, write_json
 
 if TYPE_CHECKING:
@@ -29,16 +28,11 @@ METRICS_NAME = "metrics.json"
 
 @dataclass(frozen=True, kw_only=True)
 class TrainConfig(TrainingConfig):
-    """Fine-tune a full-size model on labelled texts."""
+    """Fine-tune a full-size model on a task's own data."""
 
     model: str = option(help="Alias, checkpoint directory or hub id", aliases=("teacher",))
     no_fallback: bool = option(False, help="Fail where the model can't be had, take no other")
     output_dir: Path = option(Path("teacher"), help="Where the checkpoint goes")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.task != "text-classification":
-            raise InputError(f"train can do the task text-classification, not {self.task!r}.")
 
 
 def train(
@@ -60,7 +54,7 @@ def train(
         What ``metrics.json`` holds: ``{"dev": {"accuracy": …}, "test": …}``.
 
     Raises:
-        EdgeBertError: See `compress.data.load_data` and `compress.teacher_step.ready_classifier`.
+        EdgeBertError: See `compress.data.load_data` and `compress.teacher_step.ready_teacher`.
     """
     import json
 
@@ -90,10 +84,10 @@ def _run(
     from compress.data import load_data
     from compress.dev_score import DevScore
     from compress.probe import make_probe
-    from compress.teacher_step import ready_classifier
+    from compress.teacher_step import ready_teacher
 
     data = data or load_data(config, task=config.task, seed=config.seed)
-    ready = ready_classifier(
+    ready = ready_teacher(
         found.path,
         data,
         config,
@@ -105,9 +99,15 @@ def _run(
         extra_terms=extra_terms,
     )
     metrics: dict[str, Any] = {"dev": ready.dev, "test": None}
-    if data.test is not None and data.test.labels is not None:
-        head = ready.encoded.dev.head
-        probe = make_probe(data.test, head, ready.tokenizer, max_length=config.max_length)
+    if data.test is not None and (data.test.labels is not None or config.task == "fill-mask"):
+        probe = make_probe(
+            data.test,
+            ready.encoded.dev.head,
+            ready.tokenizer,
+            max_length=config.max_length,
+            stride=config.doc_stride,
+            mask_id=ready.special_ids.get("mask_token_id"),
+        )
         metrics["test"] = DevScore(probe)(ready.model)
     metrics["model"] = {"requested": found.requested, "used": found.used, "note": found.note}
     with whole_directory(config.output_dir) as building:

@@ -34,7 +34,7 @@ def test_bad_input_is_one_line_with_the_remedy_and_leaves_nothing(case, spoil, c
 @pytest.mark.parametrize(("words", "named"), [
     (("--method", "magic"), "invalid choice: 'magic'"),
     (("--temperature", "0"), "temperature must be above 0"),
-    (("--task", "feature-extraction", "--method", "logits"), "use one of auto, embedding"),
+    (("--task", "feature-extraction", "--method", "logits"), "use one of auto, tinybert"),
     (("--num-train-epochs", "many"), "invalid int value"),
     (("--warmup", "0.1"), "unrecognized arguments"),
     (("--dataset", "glue/sst2"), "not both"),

@@ -51,7 +51,7 @@ def test_report_json_has_the_fields_of_the_design(bundle):
     assert report["gate"]["passed"] is True
     assert report["gate"]["split"] == "dev"
     assert report["gate"]["limits"]["onnx/fp32"]["max_abs"] == 1e-4
-    assert set(report["seconds"]) >= {"data", "teacher", "distill", "export_fp32"}
+    assert set(report["seconds"]) >= {"data", "teacher", "distill", "export_onnx_fp32"}
     assert report["machine"]["threads"] == 1
 
 

@@ -269,7 +269,7 @@ def test_a_masked_lm_is_told_from_an_encoder(tmp_path):
 def test_without_labels_a_classifier_keeps_its_own(checkpoint, tmp_path):
     assert load_teacher(checkpoint, task="text-classification").labels == ("bad", "good")
     write_encoder(tmp_path / "encoder")
-    with pytest.raises(ModelError, match="no classification head"):
+    with pytest.raises(ModelError, match="no text-classification head"):
         load_teacher(tmp_path / "encoder", task="text-classification")
 
 

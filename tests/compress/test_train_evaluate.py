@@ -65,11 +65,6 @@ def test_terms_of_ones_own_join_the_fine_tuning(lab, tmp_path):
     assert "labels" in seen[0][1]
 
 
-def test_only_text_classification_can_be_trained(tmp_path):
-    with pytest.raises(InputError, match="text-classification"):
-        train_settings(model="minilm", task="fill-mask", output_dir=tmp_path)
-
-
 @pytest.fixture(scope="module")
 def bundle(lab, tmp_path_factory):
     output = tmp_path_factory.mktemp("evaluated") / "student"
