@@ -6,21 +6,22 @@ import logging
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from compress.options import StepModule, command_line, config_to_dict, main, option, save_run
-from compress.settings import DataConfig, check_backends, require_at_least
+from compress.settings import DataConfig, Pooling, check_backends, require_at_least
 from edgebert.errors import InputError, ModelError
 from edgebert.files import check_writable
 from edgebert.manifest import MANIFEST_NAME, Manifest
 from edgebert.shell import EXIT_DONE, EXIT_GATE
 
 if TYPE_CHECKING:
-    from compress.data import TaskData
     from compress.export_result import ExportResult
     from compress.loading import LoadedModel
     from compress.report import Report
     from compress.sentence_layout import SentenceLayout
+    from compress.task_data import TaskData
+    from compress.task_head import TaskHead
     from compress.teachers import ResolvedTeacher
 
 logger = logging.getLogger(__name__)
@@ -34,8 +35,11 @@ class ExportConfig(DataConfig):
     output_dir: Path = option(help="Where the bundle goes; a directory")
     overwrite_output_dir: bool = option(False, help="Replace what stands there")
     max_length: int = option(512, help="Longest input in tokens, cut to what the model can take")
-    pooling: Literal["mean", "cls", "max"] | None = option(
+    pooling: Pooling | None = option(
         None, help="feature-extraction: how vectors are made (default: as modules.json says)"
+    )
+    pooling_layers: int | None = option(
+        None, help="feature-extraction: average so many of the last layers (default: its own, or 1)"
     )
     normalize: bool | None = option(
         None, help="feature-extraction: vectors of unit length (default: as modules.json says)"
@@ -55,12 +59,15 @@ class ExportConfig(DataConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_backends(self.backend)
-        if self.task != "feature-extraction" and (self.pooling or self.normalize is not None):
+        vectors = (self.pooling, self.pooling_layers, self.normalize)
+        if self.task != "feature-extraction" and vectors != (None, None, None):
             raise InputError(
-                f"--pooling and --normalize are for feature-extraction, not for {self.task}."
+                "--pooling, --pooling-layers and --normalize are for feature-extraction, not for "
+                f"{self.task}."
             )
-        if self.threads is not None:
-            require_at_least("threads", self.threads, 1)
+        for name in ("threads", "pooling_layers"):
+            if getattr(self, name) is not None:
+                require_at_least(name, getattr(self, name), 1)
 
 
 def export(config: ExportConfig) -> ExportResult:
@@ -87,17 +94,12 @@ def export_with_report(config: ExportConfig) -> tuple[ExportResult, Report]:
     from compress.export_inputs import load_inputs
     from compress.export_report import earlier_steps, lineage_entry, write_papers
     from compress.exporters import plan_export
-    from compress.sentence_layout import read_layout
-    from compress.task_head import TaskHead
     from compress.teachers import resolve_teacher
 
     plan = plan_export(config.backend, config.recipe)
     check_output(config.output_dir, overwrite=config.overwrite_output_dir)
     found = resolve_teacher(config.model, no_fallback=True)
-    layout = (
-        read_layout(found.path, config.pooling) if config.task == "feature-extraction" else None
-    )
-    pooling, normalize = _vectors(config, layout, found.path)
+    layout = _layout(config, found.path)
     max_length = _max_length(config, layout, found.path)
     data, loaded = load_inputs(config, found.path)
     entry = lineage_entry("export", config_to_dict(config), data, model=found.used)
@@ -112,15 +114,10 @@ def export_with_report(config: ExportConfig) -> tuple[ExportResult, Report]:
         loaded.model,
         loaded.tokenizer_dir,
         output_dir=config.output_dir,
-        head=TaskHead(
-            task=config.task,
-            labels=loaded.labels,
-            problem_type=_problem_type(config, loaded),
-            pooling=pooling,
-            normalize=normalize,
-        ),
+        head=_head(config, layout, loaded, data),
         data=data,
         max_length=max_length,
+        stride=_stride(config, found.path),
         prompts=layout.prompts if layout else {},
         lineage=[*earlier_steps(found.path), entry],
         plan=plan,
@@ -143,20 +140,52 @@ def check_output(output_dir: Path, *, overwrite: bool) -> None:
         )
 
 
-def _vectors(
-    config: ExportConfig, layout: SentenceLayout | None, path: Path
-) -> tuple[Literal["mean", "cls", "max"] | None, bool]:
+def _layout(config: ExportConfig, path: Path) -> SentenceLayout | None:
+    """Say how an embedder's vectors are made: as its checkpoint says, or as the settings do."""
+    from dataclasses import replace
+
+    from compress.sentence_layout import SentenceLayout, read_layout
+
     if config.task != "feature-extraction":
-        return None, False
-    pooling = config.pooling or (layout.pooling if layout else None)
-    if pooling is None:
+        return None
+    layout = read_layout(path, config.pooling)
+    if layout is None and config.pooling is None:
         raise ModelError(
             f"{path} doesn't say how its vectors are made (no modules.json). Give --pooling mean, "
             "cls or max, and --normalize or --no-normalize."
         )
-    if config.normalize is not None:
-        return pooling, config.normalize
-    return pooling, layout.normalize if layout else False
+    if layout is None:
+        layout = SentenceLayout(pooling=config.pooling or "mean", normalize=False)
+    if config.pooling_layers is not None:
+        layout = replace(layout, pooling_layers=config.pooling_layers)
+    return layout if config.normalize is None else replace(layout, normalize=config.normalize)
+
+
+def _head(
+    config: ExportConfig, layout: SentenceLayout | None, loaded: LoadedModel, data: TaskData
+) -> TaskHead:
+    from compress.task_head import TaskHead
+
+    if layout is not None:
+        return TaskHead(
+            task=config.task,
+            pooling=layout.pooling,
+            pooling_layers=layout.pooling_layers,
+            normalize=layout.normalize,
+            dense=layout.dense,
+        )
+    return TaskHead(
+        task=config.task,
+        labels=loaded.labels,
+        problem_type=_problem_type(config, loaded),
+        no_answer=config.task == "question-answering" and data.no_answer,
+    )
+
+
+def _stride(config: ExportConfig, path: Path) -> int | None:
+    if config.doc_stride is None and (path / MANIFEST_NAME).is_file():
+        return Manifest.load(path).stride
+    return config.doc_stride
 
 
 def _max_length(config: ExportConfig, layout: SentenceLayout | None, path: Path) -> int:

@@ -19,32 +19,29 @@ from compress.artifacts import FAILURES, OpenArtifact, make_fp32, make_int8
 from compress.bundle_writer import (
     BundleSpec,
     bundle_tokenizer,
-    check_other_tokenizer,
-    golden_of,
+    takes_pairs,
     write_checkpoint,
     write_manifest,
 )
-from compress.data import Split, TaskData
 from compress.export_result import ExportResult as ExportResult
 from compress.export_result import Reference
 from compress.exporters import ExportPlan, get_exporter, plan_export
+from compress.golden import check_other_tokenizer, golden_of
 from compress.probe import Probe, make_probe, sample_probe, torch_rows
 from compress.quantizer import Exporter
 from compress.report_records import ArtifactRow, Latency
 from compress.scores import score_rows
 from compress.sensitivity import verdict
+from compress.task_data import Split, TaskData
 from compress.task_head import TaskHead
 from compress.timing import compare_latency, core_share
 from edgebert.errors import GateError
 from edgebert.files import whole_directory
 from edgebert.manifest import Manifest
-from edgebert.vectors import INT8_MAX
 
 logger = logging.getLogger(__name__)
 
 THROUGHPUT_TEXTS = 256
-SCALE_HEADROOM = 1.25  # dev doesn't hold the largest value of each dimension; beyond it is clipped
-PAIR_TASKS = ("text-classification", "regression")  # that take single texts or pairs
 LatencyByShape: TypeAlias = dict[str, Latency]  # like b1_s32
 
 
@@ -92,7 +89,7 @@ def export_bundle(
         head=head,
         max_length=max_length,
         stride=stride,
-        pairs=head.task in PAIR_TASKS and data.dev.text_pairs is not None,
+        pairs=takes_pairs(head.task, data.dev.text_pairs),
         prompts=dict(prompts or {}),
         lineage=tuple(lineage),
     )
@@ -202,6 +199,7 @@ class _Export:
             self.spec.head,
             self.tokenizer,
             max_length=self.spec.max_length,
+            stride=self.spec.stride,
             mask_id=self.special_ids.get("mask_token_id"),
         )
 
@@ -247,20 +245,22 @@ class _Export:
         )
 
     def _manifest(self, artifacts: list[OpenArtifact], reference: Reference) -> Manifest:
-        golden = golden_of(self.data.dev, self.tokenizer, spec=self.spec)
-        check_other_tokenizer(self.building, golden, max_length=self.spec.max_length)
-        scale = None
-        if self.spec.head.task == "feature-extraction":
-            largest = np.abs(reference.dev.values).max(axis=0)  # [hidden]
-            largest = np.maximum(largest, 1e-6) * SCALE_HEADROOM
-            scale = tuple(float(x) for x in largest / INT8_MAX)
+        spec = self.spec
+        golden = golden_of(
+            self.data.dev,
+            self.tokenizer,
+            spec.head,
+            pairs=spec.pairs,
+            max_length=spec.max_length,
+        )
+        check_other_tokenizer(self.building, golden, max_length=spec.max_length)
         return write_manifest(
             self.building,
-            spec=self.spec,
+            spec=spec,
             hidden_size=int(self.model.config.hidden_size),
             special_ids=self.special_ids,
             golden=golden,
             artifacts=[(one.artifact, one.backend) for one in artifacts],
             tokenizer=self.tokenizer,
-            int8_scale=scale,
+            dev_values=reference.dev.values,
         )

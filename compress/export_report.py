@@ -10,12 +10,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from compress.data import TaskData
 from compress.export_result import ExportResult
 from compress.options import RUN_NAME
 from compress.report import Report, write_report
 from compress.report_format import megabytes
 from compress.report_records import PhaseRecord, SplitRecord, StudentRecord, TeacherRecord
+from compress.task_data import TaskData
 from edgebert import __version__
 from edgebert.cpu import machine
 from edgebert.errors import ModelError

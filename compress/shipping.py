@@ -23,11 +23,11 @@ from compress.report_records import StudentRecord, TeacherRecord
 from compress.scores import SELF_METRICS, Score, score_rows
 
 if TYPE_CHECKING:
-    from compress.data import TaskData
     from compress.distill_config import DistillConfig
     from compress.imitate import Imitation
     from compress.report import Report
     from compress.stopwatch import Stopwatch
+    from compress.task_data import TaskData
     from compress.teacher_step import ReadyTeacher
     from compress.teachers import ResolvedTeacher
 

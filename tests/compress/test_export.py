@@ -12,7 +12,7 @@ import torch
 import transformers
 
 import edgebert
-from compress.bundle_writer import ODD_TEXT
+from compress.golden import ODD_TEXT
 from compress.export import ExportConfig, export
 from compress.report import load_report
 from edgebert.manifest import Manifest
