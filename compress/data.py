@@ -30,7 +30,7 @@ DEV_FRACTION_TEXTS = 0.05
 PLAIN_TASKS = ("feature-extraction", "fill-mask")  # train on texts without labels
 
 
-def load_data(config: DataConfig, *, task: str, seed: int) -> TaskData:
+def load_data(config: DataConfig, *, task: str, seed: int, score_train: bool = False) -> TaskData:
     """Read and check the data of a run.
 
     For a task with a head every split has labels (test may have none). For
@@ -43,13 +43,16 @@ def load_data(config: DataConfig, *, task: str, seed: int) -> TaskData:
         config: Where the data is and which columns hold it.
         task: What the model is for.
         seed: Of the dev cut and of ``max_train_samples``.
+        score_train: Whether pairs with a score stay pairs in train too, for ``feature-extraction``.
 
     Raises:
         DataError: A file, a column or rows can't be used; rows are named by file and line.
     """
     tables = _read_tables(config, task)
     if task in PLAIN_TASKS:
-        data = _load_texts(tables, config, with_scores=task == "feature-extraction", seed=seed)
+        parts = set(tables) if score_train else set(tables) - {"train"}
+        scored = parts if task == "feature-extraction" else set()
+        data = _load_texts(tables, config, scored=scored, seed=seed)
     elif task == "text-classification":
         data = _load_classes(tables, config, seed=seed)
     else:
@@ -201,10 +204,10 @@ def _names(label: object) -> tuple[str, ...]:
 
 
 def _load_texts(
-    tables: dict[str, Table], config: DataConfig, *, with_scores: bool, seed: int
+    tables: dict[str, Table], config: DataConfig, *, scored: set[str], seed: int
 ) -> TaskData:
     splits = {
-        name: _text_split(table, config, name=name, with_scores=with_scores and name != "train")
+        name: _text_split(table, config, name=name, with_scores=name in scored)
         for name, table in tables.items()
     }
     if "dev" not in splits:

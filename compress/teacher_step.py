@@ -191,12 +191,11 @@ def task_head(
             normalize=layout.normalize if layout else True,
             dense=layout.dense if layout else None,
         )
-    answers = [*(data.train.labels or []), *(data.dev.labels or [])]
     return TaskHead(
         task=config.task,
         labels=data.labels,
         problem_type=data.problem_type if config.task == "text-classification" else None,
-        no_answer=config.task == "question-answering" and not all(answers),
+        no_answer=config.task == "question-answering" and data.no_answer,
     )
 
 

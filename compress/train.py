@@ -86,7 +86,7 @@ def _run(
     from compress.probe import make_probe
     from compress.teacher_step import ready_teacher
 
-    data = data or load_data(config, task=config.task, seed=config.seed)
+    data = data or load_data(config, task=config.task, seed=config.seed, score_train=True)
     ready = ready_teacher(
         found.path,
         data,
