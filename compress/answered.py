@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from compress.cells import Table
-from compress.columns import Answers, find_column, read_texts
+from compress.columns import Answers, find_column, read_texts, text_fault
 from compress.task_data import Split, make_split, take
 from edgebert.errors import DataError
 
@@ -32,7 +32,8 @@ def answered_split(
 
     An answer that is not where ``answer_start`` says is looked for. If it's in the context once, it
     is moved there; with a negative start, as in CMRC 2018, it may be nowhere: its text counts in
-    scores, and nothing is trained on it. Both are counted in the log.
+    scores, and nothing is trained on it. Both are counted in the log, and so are empty questions,
+    which stay (CMRC 2018 has two).
 
     Args:
         table: Columns ``question``, ``context`` and ``answers``, as SQuAD has them.
@@ -49,7 +50,7 @@ def answered_split(
     question_column = find_column(table, question, ("question",), "--text-column") or ""
     context_column = find_column(table, context, ("context",), "--text-pair-column") or ""
     column = find_column(table, answers, ANSWER_NAMES, "--label-column", optional=answers_optional)
-    questions = read_texts(table, question_column)
+    questions = _questions(table, question_column)
     contexts = read_texts(table, context_column)
     ids = table.columns.get("id")
     labels = None if column is None else _Reader(table, contexts, ids).read(column)
@@ -63,6 +64,18 @@ def answered_split(
         ids=None if ids is None else [str(one) for one in ids],
     )
     return _trainable(split) if name == "train" else split
+
+
+def _questions(table: Table, column: str) -> list[str]:
+    cells = table.columns[column]
+    empty = sum(1 for cell in cells if cell == "")
+    if empty:
+        logger.warning("%s: %d of %d questions are empty.", table.source, empty, len(table))
+    for line, cell in zip(table.lines, cells, strict=True):
+        fault = None if cell == "" else text_fault(cell, f"column {column!r}")
+        if fault is not None:
+            table.bad.add(line, fault)
+    return cells
 
 
 class _Reader:
