@@ -7,6 +7,7 @@ weight, those of a token its hidden state times a weight.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -159,7 +160,12 @@ def _head(output: str, source: str) -> tuple[list[Any], dict[str, list[str | int
 
 
 def write_bundle(
-    directory: Path, *, task: str, precisions: tuple[str, ...] = ("fp32",), **changes: Any
+    directory: Path,
+    *,
+    task: str,
+    precisions: tuple[str, ...] = ("fp32",),
+    tokenizer: Callable[[Path], None] = write_tokenizer,
+    **changes: Any,
 ) -> Manifest:
     """Write a bundle with one ONNX artifact a precision; ``int8`` is one that minds its mates.
 
@@ -167,11 +173,12 @@ def write_bundle(
         directory: Where to.
         task: Any of the seven.
         precisions: Which artifacts.
+        tokenizer: Writes ``tokenizer.json``, of the vocabulary of `tests.tiny`.
         changes: Fields of the manifest, and ``output``, ``types`` and ``sick`` of `write_graph`.
     """
     graph = {name: changes.pop(name) for name in ("output", "types", "sick") if name in changes}
     graph.setdefault("output", GRAPHS[task])
-    write_tokenizer(directory)
+    tokenizer(directory)
     artifacts = []
     for precision in precisions:
         path = "onnx/model.onnx" if precision == "fp32" else "onnx/model_quantized.onnx"
@@ -179,9 +186,9 @@ def write_bundle(
         artifacts.append(_artifact(directory, path, precision))
     own = {**FIELDS.get(task, {}), **changes}
     own.setdefault("max_length", 32)
-    tokenizer = Tokenizer(directory, special_ids=SPECIAL_IDS)
+    reader = Tokenizer(directory, special_ids=SPECIAL_IDS)
     pairs = TEXTS[::-1] if own.get("pairs") else None
-    encodings = tokenizer.encode(TEXTS, pairs, max_length=own["max_length"])
+    encodings = reader.encode(TEXTS, pairs, max_length=own["max_length"])
     manifest = Manifest(
         task=task,
         hidden_size=HIDDEN,

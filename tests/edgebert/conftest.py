@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from contextlib import ExitStack
 
 import pytest
 
@@ -60,3 +61,16 @@ def embedder(embedder_dir):
 def classifier(classifier_dir):
     with Runtime(classifier_dir, precision="fp32", threads=1) as runtime:
         yield runtime
+
+
+@pytest.fixture
+def runtime_of(tmp_path):
+    """Make a bundle of a task, with fields of the manifest, and open it."""
+    with ExitStack() as stack:
+
+        def make(task, **changes):
+            folder = tmp_path / f"{task}-{len(list(tmp_path.iterdir()))}"
+            write_bundle(folder, task=task, **changes)
+            return stack.enter_context(Runtime(folder, threads=1))
+
+        yield make

@@ -1,6 +1,7 @@
 """Windows of long texts, over many random shapes."""
 
 import random
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -83,7 +84,7 @@ def test_neighbours_share_the_stride_or_half_the_room(tokenizer, seed):
     room = how["max_length"] - kept
     stride = how["max_length"] // 4 if how["stride"] is None else how["stride"]
     expected = stride if stride < room else room // 2
-    for before, after in zip(windows, windows[1:], strict=False):
+    for before, after in pairwise(windows):
         assert len(set(before.positions) & set(after.positions) & cut) == expected
         assert after.shared == expected
     assert every >= set(range(len(encoding))) - cut
