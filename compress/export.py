@@ -6,7 +6,7 @@ import logging
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from compress.options import StepModule, command_line, config_to_dict, main, option, save_run
 from compress.settings import DataConfig, Pooling, check_backends, require_at_least
@@ -53,6 +53,9 @@ class ExportConfig(DataConfig):
     recipe: tuple[str, ...] = option(
         (), help="How INT8 is made: NAME or BACKEND=NAME, repeatable (default: the engine's own)"
     )
+    exporter: Literal["edgebert", "optimum"] = option(
+        "edgebert", help="optimum: another way to ONNX, for architectures that ours doesn't know"
+    )
     threads: int | None = option(None, help="CPU threads (default: affinity and cgroup quota)")
     seed: int = option(42, help="Of the dev cut")
 
@@ -96,17 +99,18 @@ def export_with_report(config: ExportConfig) -> tuple[ExportResult, Report]:
     from compress.exporters import plan_export
     from compress.teachers import resolve_teacher
 
-    plan = plan_export(config.backend, config.recipe)
+    plan = plan_export(config.backend, config.recipe, exporter=config.exporter)
     check_output(config.output_dir, overwrite=config.overwrite_output_dir)
     found = resolve_teacher(config.model, no_fallback=True)
     layout = _layout(config, found.path)
     max_length = _max_length(config, layout, found.path)
     data, loaded = load_inputs(config, found.path)
     entry = lineage_entry("export", config_to_dict(config), data, model=found.used)
+    head = _head(config, layout, loaded, data)
     reports: list[Report] = []
 
     def write(directory: Path, result: ExportResult) -> None:
-        reports.append(_report(config, found, loaded, data, result))
+        reports.append(_report(config, found, loaded, head, data, result))
         write_papers(directory, reports[0], result)
         save_run(config, directory)
 
@@ -114,7 +118,7 @@ def export_with_report(config: ExportConfig) -> tuple[ExportResult, Report]:
         loaded.model,
         loaded.tokenizer_dir,
         output_dir=config.output_dir,
-        head=_head(config, layout, loaded, data),
+        head=head,
         data=data,
         max_length=max_length,
         stride=_stride(config, found.path),
@@ -213,6 +217,7 @@ def _report(
     config: ExportConfig,
     found: ResolvedTeacher,
     loaded: LoadedModel,
+    head: TaskHead,
     data: TaskData,
     result: ExportResult,
 ) -> Report:
@@ -221,7 +226,7 @@ def _report(
     from compress.report_records import StudentRecord, TeacherRecord
 
     score, dev = result.reference.score, result.reference.dev_score
-    params = count_params(loaded.model)
+    params = count_params(loaded.model, head)
     shape = architecture(loaded.model.config)
     teacher = TeacherRecord(
         requested=found.requested,

@@ -93,7 +93,7 @@ def export_bundle(
         prompts=dict(prompts or {}),
         lineage=tuple(lineage),
     )
-    model = model.to(device="cpu", dtype=torch.float32).eval()
+    to_cpu(model, head)
     with whole_directory(output_dir) as building, ExitStack() as opened:
         write_checkpoint(building, model, tokenizer_dir, spec)
         export = _Export(building, model, spec, data)
@@ -102,6 +102,13 @@ def export_bundle(
         if write_report is not None:
             write_report(building, result)
     return result
+
+
+def to_cpu(model: Any, head: TaskHead) -> None:
+    """Put a model and its Dense modules, in place, where artifacts run: on the CPU, in FP32."""
+    for module in (model, head.dense):
+        if module is not None:
+            module.to(device="cpu", dtype=torch.float32).eval()
 
 
 class _Export:
@@ -125,7 +132,9 @@ class _Export:
             reference = self._reference()
         artifacts: list[OpenArtifact] = []
         for backend, recipes in plan.recipes.items():
-            artifacts += self._make(get_exporter(backend), reference, recipes, opened)
+            artifacts += self._make(
+                get_exporter(backend, exporter=plan.exporter), reference, recipes, opened
+            )
         if not artifacts:
             reasons = [f"{row.backend}: {' '.join(row.gate.reasons)}" for row in self.refused]
             raise GateError(f"{' '.join(reasons)} Nothing was written.")
@@ -230,7 +239,9 @@ class _Export:
     def _throughput(self, teacher: Any) -> float | None:
         if teacher.config.vocab_size != self.model.config.vocab_size:
             return None  # these ids would be another text to it
-        return torch_rows(teacher, sample_probe(self.dev, THROUGHPUT_TEXTS)).texts_per_s
+        sample = sample_probe(self.dev, THROUGHPUT_TEXTS)
+        head = replace(sample.head, dense=None, pooling_layers=1)  # it may have others, of no cost
+        return torch_rows(teacher, replace(sample, head=head)).texts_per_s
 
     def _row(
         self, one: OpenArtifact, reference: Reference, latency_ms: LatencyByShape

@@ -16,6 +16,7 @@ from compress.report import Report, write_report
 from compress.report_format import megabytes
 from compress.report_records import PhaseRecord, SplitRecord, StudentRecord, TeacherRecord
 from compress.task_data import TaskData
+from compress.task_head import TaskHead
 from edgebert import __version__
 from edgebert.cpu import machine
 from edgebert.errors import ModelError
@@ -26,9 +27,10 @@ PACKAGES = ("torch", "transformers", "tokenizers", "onnx", "onnxruntime", "numpy
 _SHAPE = ("num_hidden_layers", "hidden_size", "num_attention_heads", "intermediate_size")
 
 
-def count_params(model: Any) -> int:
-    """Count a torch model's parameters, shared ones once."""
-    return sum(parameter.numel() for parameter in model.parameters())
+def count_params(model: Any, head: TaskHead) -> int:
+    """Count the parameters of a torch model and of its Dense modules, shared ones once."""
+    modules = [model] if head.dense is None else [model, head.dense]
+    return sum(parameter.numel() for module in modules for parameter in module.parameters())
 
 
 def architecture(config: Any) -> dict[str, int]:

@@ -54,6 +54,11 @@ EXPORTERS: dict[str, ExporterSpec] = {
 }
 """By backend, in the order of `runtimes.BACKENDS`."""
 
+OPTIMUM = ExporterSpec(
+    "compress.optimum_export:OptimumExporter", requires=("optimum",), default_recipes=("dynamic",)
+)
+"""Another exporter for ``onnx``, by ``--exporter optimum``."""
+
 
 @dataclass(frozen=True)
 class ExportPlan:
@@ -62,38 +67,50 @@ class ExportPlan:
     Attributes:
         recipes: By backend, the ways to INT8 that are tried.
         missing: By backend, why nothing can be made for it here.
+        exporter: ``edgebert`` or ``optimum``.
     """
 
     recipes: dict[str, tuple[str, ...]]
     missing: dict[str, str] = field(default_factory=dict)
+    exporter: str = "edgebert"
 
 
-def get_exporter(backend: str) -> Exporter:
+def get_exporter(backend: str, *, exporter: str = "edgebert") -> Exporter:
     """Make the exporter of a backend.
+
+    Args:
+        backend: Its name.
+        exporter: ``edgebert``, or for ``onnx`` ``optimum``.
 
     Raises:
         InputError: No backend has that name.
     """
     if backend not in EXPORTERS:
         raise InputError(f"Unknown backend {backend!r}. Known backends: {', '.join(EXPORTERS)}.")
-    module, _, attribute = EXPORTERS[backend].target.partition(":")
-    exporter: Exporter = getattr(import_module(module), attribute)()
-    return exporter
+    spec = OPTIMUM if exporter == "optimum" else EXPORTERS[backend]
+    module, _, attribute = spec.target.partition(":")
+    made: Exporter = getattr(import_module(module), attribute)()
+    return made
 
 
-def plan_export(backends: Sequence[str] = (), recipes: Sequence[str] = ()) -> ExportPlan:
+def plan_export(
+    backends: Sequence[str] = (), recipes: Sequence[str] = (), *, exporter: str = "edgebert"
+) -> ExportPlan:
     """Choose engines and recipes.
 
     Args:
         backends: Names; none for every one whose engine and converter are installed.
         recipes: ``NAME`` for every backend that has such a recipe, or ``BACKEND=NAME``. A backend
             that none of them is for takes its default recipes.
+        exporter: ``optimum`` makes ONNX files alone.
 
     Raises:
-        InputError: A name is not known.
+        InputError: A name is not known, or optimum is asked for and can't serve.
         BackendUnavailableError: A backend that was asked for is not installed, or none is.
     """
     check_backends(tuple(backends))
+    if exporter == "optimum":
+        backends = _only_onnx(backends)
     wanted = dict.fromkeys(backends or BACKENDS)
     missing = {name: package for name in wanted if (package := _missing(name)) is not None}
     ready = [name for name in wanted if name not in missing]
@@ -105,7 +122,22 @@ def plan_export(backends: Sequence[str] = (), recipes: Sequence[str] = ()) -> Ex
         "pip install 'edgebert[compress]'"
         for name, package in missing.items()
     }
-    return ExportPlan(_chosen_recipes(recipes, ready), reasons)
+    return ExportPlan(_chosen_recipes(recipes, ready), reasons, exporter)
+
+
+def _only_onnx(backends: Sequence[str]) -> tuple[str]:
+    others = sorted(set(backends) - {"onnx"})
+    if others:
+        raise InputError(
+            f"--exporter optimum makes ONNX files alone; leave out --backend {others[0]}."
+        )
+    if OPTIMUM.missing() is not None:
+        raise InputError(
+            "--exporter optimum needs the package 'optimum-onnx', which is not installed. Install "
+            "it in an environment of its own: pip install -c constraints-optimum.txt "
+            "'edgebert[optimum]'"
+        )
+    return ("onnx",)
 
 
 def _missing(backend: str) -> str | None:

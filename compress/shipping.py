@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from compress.checkpoint import weights_sha256
-from compress.export_bundle import ExportResult, export_bundle
+from compress.export_bundle import ExportResult, export_bundle, to_cpu
 from compress.export_report import (
     architecture,
     count_params,
@@ -58,7 +58,7 @@ def ship(
     Raises:
         GateError: FP32 doesn't match torch; nothing was written.
     """
-    teacher.model.cpu()  # timed on the device that the artifacts run on
+    to_cpu(teacher.model, teacher.encoded.dev.head)  # timed where the artifacts run
     model = imitation.built.model
     with watch.step("teacher_score"):
         final, dev = _teacher_scores(teacher, data, config)
@@ -71,7 +71,7 @@ def ship(
             requested=found.requested,
             used=found.used,
             note=found.note,
-            params=count_params(teacher.model),
+            params=count_params(teacher.model, teacher.encoded.dev.head),
             score=final.value if comparable else None,
             interval=final.interval if comparable else None,
             dev_score=dev.value if comparable and dev.metric == final.metric else None,
@@ -80,7 +80,7 @@ def ship(
         )
         student = StudentRecord(
             name=config.student,
-            params=count_params(model),
+            params=count_params(model, imitation.head),
             architecture=architecture(model.config),
             method=imitation.method,
             init=imitation.built.init,
@@ -104,9 +104,10 @@ def ship(
         model,
         teacher.tokenizer_dir,
         output_dir=config.output_dir,
-        head=teacher.encoded.dev.head,
+        head=imitation.head,
         data=data,
         max_length=config.max_length,
+        stride=config.doc_stride,
         prompts=teacher.prompts,
         lineage=[
             *earlier_steps(found.path),
@@ -140,6 +141,7 @@ def _teacher_scores(
         probe.head,
         teacher.tokenizer,
         max_length=config.max_length,
+        stride=config.doc_stride,
         mask_id=teacher.special_ids.get("mask_token_id"),
     )
     values = torch_rows(teacher.model, final).values
