@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import transformers
 
 import compress.teacher_cache
 from compress.capture import Features, Wanted, forward_features
 from compress.encoding import EncodedTexts, collate
 from compress.teacher_cache import TeacherCache
 from edgebert.errors import EdgeBertError, InputError, ModelError
-from tests.tiny import VOCAB, write_classifier
+from tests.tiny import VOCAB, bert_config, write_classifier
 
 EVERYTHING = Wanted(hidden_states=(0, 2), relations=(1,), pooled="mean")
 
@@ -197,3 +198,38 @@ def test_logits_and_pooled_vectors_need_no_common_tokens(tmp_path, teacher):
     found = prepared(tmp_path, teacher, Wanted(pooled="cls")).features(rows, other)
     assert found.logits.shape == (2, 3)
     assert found.pooled.shape == (2, 32)
+
+
+@pytest.mark.parametrize("maker", ["TokenClassification", "QuestionAnswering"])
+def test_logits_of_tokens_are_kept_exactly_and_padded_with_zeros(tmp_path, maker):
+    torch.manual_seed(0)
+    model = getattr(transformers, f"BertFor{maker}")(bert_config(initializer_range=0.3)).eval()
+    cache, rows = prepared(tmp_path, model, Wanted()), np.array([13, 2, 20])
+    assert not cache.live
+    batch = collate(texts(), rows, pad_id=0)
+    found = cache.features(rows, batch).logits
+    with torch.no_grad():
+        real = forward_features(model, batch, Wanted()).logits
+    mask = batch["attention_mask"][:, :, None]
+    torch.testing.assert_close(found, real * mask, atol=1e-5, rtol=0)
+    size = int(texts().lengths.sum()) * 2 * 4
+    assert (tmp_path / "cache" / "logits.bin").stat().st_size == size
+
+
+def test_logits_of_tokens_need_the_teachers_tokens(tmp_path):
+    model = transformers.BertForTokenClassification(bert_config()).eval()
+    rows = np.array([0, 1])
+    with pytest.raises(InputError, match="other tokens"):
+        prepared(tmp_path, model, Wanted()).features(rows, collate(texts(seed=3), rows, pad_id=0))
+
+
+def test_a_choice_is_kept_as_a_row_of_its_own(tmp_path):
+    torch.manual_seed(0)
+    model = transformers.BertForMultipleChoice(bert_config(initializer_range=0.3)).eval()
+    rows = np.array([4, 5, 6])
+    batch = collate(texts(), rows, pad_id=0)
+    found = prepared(tmp_path, model, Wanted()).features(rows, batch).logits
+    names = ("input_ids", "attention_mask", "token_type_ids")
+    with torch.no_grad():
+        question = model(**{name: batch[name][None] for name in names}).logits  # of three choices
+    torch.testing.assert_close(found, question.T, atol=1e-5, rtol=0)
