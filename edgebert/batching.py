@@ -14,6 +14,11 @@ from edgebert.types import Batch
 MAX_TOKENS = 4096
 """Default budget of cells a batch: 32 texts of 128 tokens."""
 
+# A batch must not take longer than its texts one by one: what is lost on padding has to be below
+# what a call costs by itself, some 16 tokens' time for a small student, or a tenth of the whole.
+_FREE_PADDING = 16
+_MOST_PADDING = 0.1
+
 
 def pad(encodings: Sequence[Encoding], *, pad_id: int) -> Batch:
     """Pad to the longest, on the right.
@@ -40,6 +45,8 @@ def plan_batches(
 ) -> list[list[int]]:
     """Group rows of like length, so that a batch padded to its longest keeps to a budget.
 
+    A batch has 16 cells of padding at most, or a tenth of its tokens.
+
     Args:
         lengths: Tokens of each row.
         max_tokens: Most cells a batch may have, padding counted. A row that is longer than this
@@ -55,13 +62,17 @@ def plan_batches(
     check_count("max_tokens", max_tokens)
     most_rows = len(lengths) if batch_size is None else check_count("batch_size", batch_size)
     batches: list[list[int]] = []
+    tokens = 0  # of the last batch
     for row in sorted(range(len(lengths)), key=lambda row: lengths[row]):
         rows = batches[-1] if batches else []
         cells = (len(rows) + 1) * lengths[row]  # this row is the longest so far
-        if rows and len(rows) < most_rows and cells <= max_tokens:
+        tokens += lengths[row]
+        padded = cells - tokens > max(_FREE_PADDING, _MOST_PADDING * tokens)
+        if rows and len(rows) < most_rows and cells <= max_tokens and not padded:
             rows.append(row)
         else:
             batches.append([row])
+            tokens = lengths[row]
     return batches
 
 

@@ -49,6 +49,25 @@ def test_every_row_comes_once_and_no_batch_is_over_the_budget():
     assert all(len(rows) * max(lengths[row] for row in rows) <= 256 for rows in plan)
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_no_batch_computes_much_more_than_its_texts_one_by_one(seed):
+    chance = np.random.default_rng(seed)
+    kinds = [chance.integers(3, 512, 300), chance.integers(3, 30, 300), [8] * 30 + [400] * 2]
+    for lengths in (np.asarray(kind).tolist() for kind in kinds):
+        for rows in plan_batches(lengths):
+            tokens = sum(lengths[row] for row in rows)
+            cells = len(rows) * max(lengths[row] for row in rows)
+            assert cells - tokens <= max(16, tokens / 10)
+
+
+def test_one_long_text_does_not_pad_the_short_ones():
+    assert plan_batches([8, 400, 8, 8]) == [[0, 2, 3], [1]]
+
+
+def test_texts_of_one_length_share_a_batch_up_to_the_budget():
+    assert [len(rows) for rows in plan_batches([128] * 70)] == [32, 32, 6]
+
+
 def test_no_rows_make_no_batches():
     assert plan_batches([]) == []
 
