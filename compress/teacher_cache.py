@@ -9,7 +9,6 @@ import logging
 import os
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -18,6 +17,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from compress.cache_layout import Layout, layout_of, named_tensors
 from compress.capture import Features, Wanted, forward_features
 from compress.encoding import EncodedTexts, RowArray, collate
 from compress.interrupt import catch_interrupt
@@ -32,30 +32,6 @@ Array: TypeAlias = npt.NDArray[Any]  # float16 or float32, as its layout says
 
 _META = "cache.json"
 _CHUNK_ROWS = 1024  # a killed run computes at most so many rows again
-_HALF_LIMIT = 1e3  # far below float16's 65,504; MobileBERT's hidden states are above it
-
-
-@dataclass(frozen=True)
-class _Layout:
-    """One file: a row's single vector, or a vector for each of its tokens.
-
-    Logits stay float32, tags and places of answers included: they are few and soft targets.
-
-    Attributes:
-        name: ``logits``, ``pooled``, or ``hidden``, ``query``, ``key``, ``value`` with ``.LAYER``.
-        width: Numbers a vector.
-        tokens: Whether there is a vector for each token.
-        dtype: ``float16`` or ``float32``.
-    """
-
-    name: str
-    width: int
-    tokens: bool
-    dtype: str
-
-    @property
-    def vector_bytes(self) -> int:
-        return self.width * np.dtype(self.dtype).itemsize
 
 
 class TeacherCache:
@@ -112,7 +88,7 @@ class TeacherCache:
         self._teacher, self._wanted = teacher.eval(), wanted
         self._offsets = np.concatenate([[0], np.cumsum(encoded.lengths)])
         probe = self._run(encoded, np.arange(1), pad_id)
-        layouts = [_layout(name, value) for name, value in _tensors(probe).items()]
+        layouts = [layout_of(name, value) for name, value in named_tensors(probe).items()]
         self._num_heads = probe.num_heads
         size = sum(one.vector_bytes * self._vectors(one) for one in layouts)
         self._by_token = {one.name for one in layouts if one.tokens}
@@ -173,7 +149,7 @@ class TeacherCache:
     def _fill(
         self,
         encoded: EncodedTexts,
-        layouts: list[_Layout],
+        layouts: list[Layout],
         key: str,
         done: int,
         progress: Progress,
@@ -188,7 +164,7 @@ class TeacherCache:
                 buffers = {one.name: self._buffer(one, chunk) for one in layouts}
                 for at in range(0, chunk.size, batch_size):
                     rows = by_length[at : at + batch_size]
-                    outputs = _tensors(self._run(encoded, rows, pad_id))
+                    outputs = named_tensors(self._run(encoded, rows, pad_id))
                     for one in layouts:
                         self._put(buffers[one.name], one, rows, start, outputs[one.name])
                 for one in layouts:
@@ -207,16 +183,16 @@ class TeacherCache:
         with torch.no_grad(), torch.autocast(device.type, torch.bfloat16, enabled=enabled):
             return forward_features(self._teacher, batch, self._wanted)
 
-    def _vectors(self, layout: _Layout) -> int:
+    def _vectors(self, layout: Layout) -> int:
         return int(self._offsets[-1]) if layout.tokens else self._offsets.size - 1
 
-    def _buffer(self, layout: _Layout, chunk: RowArray) -> Array:
+    def _buffer(self, layout: Layout, chunk: RowArray) -> Array:
         first, last = int(chunk[0]), int(chunk[-1]) + 1
         count = self._offsets[last] - self._offsets[first] if layout.tokens else last - first
         return np.empty((int(count), layout.width), layout.dtype)
 
     def _put(
-        self, buffer: Array, layout: _Layout, rows: RowArray, first: int, values: Tensor
+        self, buffer: Array, layout: Layout, rows: RowArray, first: int, values: Tensor
     ) -> None:
         found = values.float().cpu().numpy()  # [B, width] or [B, S, width]
         if not layout.tokens:
@@ -227,7 +203,7 @@ class TeacherCache:
                 at, end = self._offsets[row] - base, self._offsets[row + 1] - base
                 buffer[at:end] = vectors[: end - at]
 
-    def _write(self, layout: _Layout, first: int, buffer: Array) -> None:
+    def _write(self, layout: Layout, first: int, buffer: Array) -> None:
         if not np.isfinite(buffer).all():
             raise ModelError(
                 f"The teacher gives NaN, infinity or too large numbers in {layout.name}, in one of "
@@ -244,7 +220,7 @@ class TeacherCache:
     def _path(self, name: str) -> Path:
         return self._directory / f"{name}.bin"
 
-    def _full_key(self, encoded: EncodedTexts, layouts: list[_Layout], batch_size: int) -> str:
+    def _full_key(self, encoded: EncodedTexts, layouts: list[Layout], batch_size: int) -> str:
         facts = {
             "key": self._key,
             "encoded": encoded.sha256,
@@ -278,22 +254,6 @@ class TeacherCache:
                 f"The teacher's outputs take {_gb(size)} in {self._directory}, which has "
                 f"{_gb(free)} free; make room there."
             )
-
-
-def _tensors(features: Features) -> dict[str, Tensor]:
-    """Name what a forward pass gave, in a fixed order."""
-    named = {"logits": features.logits, "pooled": features.pooled}
-    found = {name: value for name, value in named.items() if value is not None}
-    for kind in ("hidden", "query", "key", "value"):
-        layers: dict[int, Tensor] = getattr(features, kind)
-        found |= {f"{kind}.{layer}": layers[layer] for layer in sorted(layers)}
-    return found
-
-
-def _layout(name: str, value: Tensor) -> _Layout:
-    tokens = value.ndim == 3
-    half = tokens and name != "logits" and float(value.abs().max()) < _HALF_LIMIT
-    return _Layout(name, value.shape[-1], tokens, "float16" if half else "float32")
 
 
 def _gb(size: int) -> str:
