@@ -6,14 +6,15 @@ import datetime
 import importlib.metadata
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from compress.export_result import ExportResult
+from compress.model_card import model_card
 from compress.options import RUN_NAME
 from compress.report import Report, write_report
-from compress.report_format import megabytes
 from compress.report_records import PhaseRecord, SplitRecord, StudentRecord, TeacherRecord
 from compress.task_data import TaskData
 from compress.task_head import TaskHead
@@ -23,7 +24,19 @@ from edgebert.errors import ModelError
 from edgebert.files import write_text
 from edgebert.manifest import MANIFEST_NAME, Manifest
 
-PACKAGES = ("torch", "transformers", "tokenizers", "onnx", "onnxruntime", "numpy")
+PACKAGES = (
+    "torch",
+    "transformers",
+    "tokenizers",
+    "numpy",
+    "onnx",
+    "onnxruntime",
+    "openvino",
+    "nncf",
+    "litert-torch",
+    "ai-edge-quantizer",
+    "ai-edge-litert",
+)
 _SHAPE = ("num_hidden_layers", "hidden_size", "num_attention_heads", "intermediate_size")
 
 
@@ -41,11 +54,12 @@ def architecture(config: Any) -> dict[str, int]:
 
 
 def versions() -> dict[str, str]:
-    """Name the versions of the packages that had a hand in a bundle."""
-    return {
-        "edgebert": __version__,
-        **{name: importlib.metadata.version(name) for name in PACKAGES},
-    }
+    """Name the versions of the packages that may have a hand in a bundle and are installed."""
+    found = {"edgebert": __version__}
+    for name in PACKAGES:
+        with suppress(importlib.metadata.PackageNotFoundError):
+            found[name] = importlib.metadata.version(name)
+    return found
 
 
 def split_records(data: TaskData) -> dict[str, SplitRecord]:
@@ -160,54 +174,4 @@ def make_report(
 def write_papers(directory: Path, report: Report, result: ExportResult) -> None:
     """Write ``report.json``, ``report.html`` and the model card ``README.md``."""
     write_report(report, directory)
-    write_text(directory / "README.md", model_card(report, result))
-
-
-def model_card(report: Report, result: ExportResult) -> str:
-    """Write a bundle's model card: what it is, what it scores, how to run it."""
-    manifest = result.manifest
-    library = "sentence-transformers" if manifest.pooling else "transformers"
-    call = 'encode(["some text"])' if manifest.pooling else 'classify(["some text"])'
-    lines = [
-        "---",
-        f"library_name: {library}",
-        f"pipeline_tag: {report.task}",
-        "tags: [edgebert, onnx]",
-        f"base_model: {report.teacher.used}",
-        "---",
-        "",
-        f"# {report.title}",
-        "",
-        f"{report.student.name}, {report.student.params / 1e6:.1f} M parameters, from "
-        f"{report.teacher.used}; {report.task}, up to {manifest.max_length} tokens.",
-        "",
-        f"| artifact | size | {report.metric} ({report.split}) | kept | speed-up |",
-        "|---|---|---|---|---|",
-        *(_card_row(report, row) for row in report.rows),
-        "",
-        f"Measured on {report.machine['cpu']}, {report.machine['threads']} threads. "
-        "`report.html` has the whole of it.",
-        "",
-        "```python",
-        "import edgebert  # pip install 'edgebert[onnx]'",
-        "",
-        f"with edgebert.Runtime({report.title!r}) as runtime:",
-        f"    print(runtime.{call})" if report.task != "fill-mask" else "    print(runtime.info)",
-        "```",
-        "",
-    ]
-    if manifest.labels:
-        lines += [f"Labels: {', '.join(manifest.labels)}.", ""]
-    return "\n".join([*lines, *(f"Note: {note}." for note in report.notes)]).rstrip() + "\n"
-
-
-def _card_row(report: Report, row: Any) -> str:
-    kept, speedup = report.retention(row), report.speedup(row)
-    cells = [
-        f"`{row.path}`",
-        megabytes(row.size_bytes),
-        "-" if row.score is None else f"{row.score:.4f}",
-        "-" if kept is None else f"{kept:.1%}",
-        "-" if speedup is None else f"{speedup:.1f}x",
-    ]
-    return f"| {' | '.join(cells)} |"
+    write_text(directory / "README.md", model_card(report, result, directory))

@@ -35,7 +35,8 @@ def name_of(row: ArtifactRow) -> str:
 
 
 def _engine_of(row: ArtifactRow) -> str:
-    return row.engine or row.backend
+    engine = row.engine or row.backend
+    return f"{engine}, {row.recipe}" if row.recipe else engine
 
 
 def comparison(report: Report) -> Markup:
