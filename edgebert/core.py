@@ -234,7 +234,8 @@ class RuntimeCore(TaskMethods):
         return results
 
     def _check_token_shape(self, name: str, found: FloatArray, batch: Batch) -> None:
-        if found.shape[:2] != batch.input_ids.shape:
+        dims = 2 if name in ("start_logits", "end_logits") else 3
+        if found.ndim != dims or found.shape[:2] != batch.input_ids.shape:
             raise BundleError(
                 f"The model gives {name!r} of shape {list(found.shape)} for a batch of "
                 f"{list(batch.input_ids.shape)} tokens; a {self._manifest.task} bundle needs a "
