@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
+from edgebert.artifact_files import check_contents, check_names
 from edgebert.errors import BackendError, BackendUnavailableError, DamagedBundleError, InputError
 from edgebert.files import sha256_file
 from edgebert.inputs import check_choice
 from edgebert.installed import why_unsuited
 from edgebert.manifest import MANIFEST_NAME, PRECISIONS, Artifact, FileRecord, Manifest
 from edgebert.positions import max_positions
+from edgebert.strict_json import read_json
 from runtimes import BACKENDS, available_backends
 
 _PRECISION_ORDER = ("int8", "fp32")
@@ -90,14 +91,23 @@ class Bundle:
         return sorted(here, key=_preference)
 
     def check_files(self, artifact: Artifact) -> None:
-        """Check size and hash of the artifact's files and of those that all artifacts need.
+        """Check the artifact's files and those that all artifacts need: size, hash, companions.
+
+        Nothing is read before all sizes are right.
 
         Raises:
             DamagedBundleError: A file is missing, is a link that leaves the bundle, or has another
-                size or hash than the manifest says.
+                size or hash than the manifest says; or an ONNX model asks for a file that isn't
+                listed.
+            ManifestError: A file that the engine reads isn't listed.
         """
-        for record in self._records(artifact):
-            self._check_file(record)
+        check_names(artifact)
+        records = self._records(artifact)
+        for record in records:
+            self._check_place(record)
+        for record in records:
+            self._check_hash(record)
+        check_contents(artifact, self.directory)
 
     def stamps(self, artifact: Artifact) -> list[list[str | int]] | None:
         """Say what any change would change: path, size, time and inode of each file, or None."""
@@ -119,7 +129,7 @@ class Bundle:
         """
         path = self.directory / "config.json"
         try:
-            config = json.loads(path.read_text(encoding="utf-8"))
+            config, _ = read_json(path)
         except FileNotFoundError:
             return self.manifest.max_length
         except (OSError, ValueError) as error:
@@ -130,9 +140,9 @@ class Bundle:
     def _records(self, artifact: Artifact) -> tuple[FileRecord, ...]:
         return (*self.manifest.files, *artifact.files)
 
-    def _check_file(self, record: FileRecord) -> None:
+    def _check_place(self, record: FileRecord) -> None:
         path = self.directory / record.path
-        if not path.is_file():
+        if not path.exists():
             raise DamagedBundleError(
                 f"Bundle damaged: {path} is missing; get the bundle again from where it came."
             )
@@ -141,12 +151,20 @@ class Bundle:
                 f"{path} is a link to {path.resolve()}, outside of the bundle; copy the file "
                 "itself into the bundle."
             )
+        if not path.is_file():
+            raise DamagedBundleError(
+                f"Bundle damaged: {path} is no regular file; get the bundle again from where it "
+                "came."
+            )
         found_bytes = path.stat().st_size
         if found_bytes != record.size_bytes:
             raise DamagedBundleError(
                 f"Bundle damaged: {path} has {found_bytes} bytes, expected {record.size_bytes}; "
                 "get the bundle again from where it came."
             )
+
+    def _check_hash(self, record: FileRecord) -> None:
+        path = self.directory / record.path
         found = sha256_file(path)
         if found != record.sha256:
             raise DamagedBundleError(

@@ -11,28 +11,23 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from edgebert.manifest import Artifact
-from runtimes import BACKENDS
+from runtimes import BACKENDS, installed_engine
 
 
-def installed_engine(backend: str) -> tuple[str, str | None] | None:
+def installed_version(backend: str) -> tuple[str, str | None] | None:
     """Give package and version of the engine that ``backend`` runs on here.
 
     Returns:
         The package as pip names it (``ai-edge-litert``), and its version, None where the package
         carries no metadata, as in an app frozen into one file; or None without an engine.
     """
-    spec = BACKENDS[backend]
-    if not spec.installed():
-        return None
-    module = next(filter(find_spec, spec.requires))  # the one that the backend takes comes first
-    found = find_spec(module)
-    places = found.submodule_search_locations if found else None
-    return _package(module), _version(module, [Path(place).parent for place in places or ()])
+    package = installed_engine(backend) if BACKENDS[backend].installed() else None
+    return None if package is None else (package, _version(package.replace("-", "_")))
 
 
 def engine_versions(backends: set[str]) -> list[str]:
     """Name the installed engines of some backends, as ``onnxruntime 1.32.0``, sorted."""
-    found = [installed_engine(backend) for backend in backends if backend in BACKENDS]
+    found = [installed_version(backend) for backend in backends if backend in BACKENDS]
     return sorted(f"{package} {version or '?'}" for package, version in filter(None, found))
 
 
@@ -46,24 +41,23 @@ def why_unsuited(artifact: Artifact) -> str | None:
     Args:
         artifact: Of a backend that is known and installed.
     """
-    found = installed_engine(artifact.backend)
+    found = installed_version(artifact.backend)
     if found is None:
         return f"no engine of {artifact.backend!r} is installed"
     package, version = found
     needed, _, oldest = artifact.min_engine.partition(" ")
-    modules = [_package(module) for module in BACKENDS[artifact.backend].requires]
-    if needed not in modules or modules.index(needed) < modules.index(package):
+    known = [module.replace("_", "-") for module in BACKENDS[artifact.backend].requires]
+    if needed not in known or known.index(needed) < known.index(package):
         return f"it needs {artifact.min_engine}, installed is {package} {version or ''}".rstrip()
     if needed == package and version is not None and _numbers(version) < _numbers(oldest):
         return f"it needs {artifact.min_engine} or newer, installed is {package} {version}"
     return None
 
 
-def _package(module: str) -> str:
-    return module.replace("_", "-")
-
-
-def _version(module: str, folders: list[Path]) -> str | None:
+def _version(module: str) -> str | None:
+    found = find_spec(module)
+    places = found.submodule_search_locations if found else None
+    folders = [Path(place).parent for place in places or ()]
     named = [path.name for folder in folders for path in folder.glob(f"{module}-*.dist-info")]
     if len(named) == 1:
         return named[0].removesuffix(".dist-info").partition("-")[2]

@@ -10,7 +10,7 @@ from typing import Any
 from edgebert.commands.arguments import add_json
 from edgebert.commands.table import format_table
 from edgebert.cpu import machine
-from edgebert.installed import installed_engine
+from edgebert.installed import installed_version
 from runtimes import BACKENDS, BackendSpec
 
 
@@ -53,7 +53,7 @@ def describe_machine(here: Mapping[str, Any]) -> str:
 
 
 def _describe(name: str, spec: BackendSpec) -> dict[str, Any]:
-    found = installed_engine(name)
+    found = installed_version(name)
     return {
         "backend": name,
         "installed": found is not None,

@@ -104,7 +104,7 @@ def test_without_any_other_artifact_the_first_failure_is_raised(pairs_dir):
 
 
 def test_a_file_that_is_no_model_is_an_error_of_the_engine(pairs_dir):
-    (pairs_dir / "onnx/model.onnx").write_bytes(b"not a model")
+    (pairs_dir / "onnx/model.onnx").write_bytes(bytes([8, 8]))  # ir_version 8, and no graph
 
     def rehash(data):
         from edgebert.manifest import FileRecord
