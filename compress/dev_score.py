@@ -9,22 +9,31 @@ import numpy as np
 from torch import nn
 
 from compress.methods import COLLAPSED_COSINE, collapse_check
-from compress.metrics import METRICS, evaluate_logits, main_metric, pearson
+from compress.metrics import METRICS, pearson
+from compress.predictions import calibrate_no_answer
 from compress.probe import Probe, torch_rows
-from compress.scores import score_rows
+from compress.scores import evaluate_rows, task_metric
 from compress.task_head import TaskHead
 from edgebert.errors import InputError
 from edgebert.types import FloatArray
 
 COMPARED_TEXTS = 1000
 
+# What may pick the weights beside a task's own metric.
+OTHER_METRICS = {
+    "text-classification": ("macro_f1", "accuracy"),
+    "regression": ("pearson",),
+    "token-classification": ("accuracy",),
+    "question-answering": ("exact_match",),
+}
+
 
 class DevScore:
     """Scores models that share a tokenizer on one split.
 
-    Labelled classes give accuracy and its kin; pairs with a score ``spearman``; masked tokens
-    ``accuracy``. Plain texts give ``pearson``: the correlation of all cosines among up to 1,000
-    texts with the teacher's, which stands for students of any width.
+    Labels give the metrics of their task, see `compress.scores.evaluate_rows`. Plain texts give
+    ``pearson``: the correlation of all cosines among up to 1,000 texts with the teacher's, which
+    stands for students of any width.
 
     Args:
         probe: The split.
@@ -49,18 +58,15 @@ class DevScore:
         self._teacher = teacher
         self._theirs = replace(probe, head=teacher_head or probe.head)
         self._reference: FloatArray | None = None
-        task, split = probe.head.task, probe.split
-        if task == "text-classification":
-            own = main_metric(probe.head.problem_type)
-            known = [own, "macro_f1", "accuracy"]
-            known += ["mcc"] if own == "accuracy" else []
-        elif task == "feature-extraction" and split.labels is None:
+        if probe.head.task == "feature-extraction" and probe.split.labels is None:
             own, known = "pearson", ["pearson"]
             if teacher is not None:
                 self._reference = torch_rows(teacher, self._theirs).values
         else:
-            own = "accuracy" if task == "fill-mask" else "spearman"
-            known = [own]
+            own = task_metric(probe.head)
+            known = [own, *OTHER_METRICS.get(probe.head.task, ())]
+            if own == "accuracy" and probe.head.task == "text-classification":
+                known.append("mcc")
         self.metric = metric or own
         if self.metric not in known:
             raise InputError(
@@ -76,16 +82,15 @@ class DevScore:
             ModelError: All its vectors point the same way.
         """
         values = torch_rows(model, self.probe).values
-        head, split = self.probe.head, self.probe.split
-        if head.task == "text-classification":
-            found = evaluate_logits(values, split, head.labels, head.problem_type)
-            return {name: found[name] for name in METRICS if name in found}
-        if head.task == "feature-extraction":
+        if self.probe.head.task == "feature-extraction":
             self._refuse_collapse(values)
             if self._reference is not None:
                 return {"pearson": pearson(_cosines(values), _cosines(self._reference))}
-        score = score_rows(self.probe, values, values)
-        return {self.metric: score.value}
+        probe = self.probe
+        if probe.head.no_answer and probe.no_answer_threshold is None:
+            probe = replace(probe, no_answer_threshold=calibrate_no_answer(probe, values))
+        found = evaluate_rows(probe, values)
+        return {name: found[name] for name in METRICS if name in found}
 
     def _refuse_collapse(self, values: FloatArray) -> None:
         """Allow vectors that are alike because the texts are: half way from the teacher's to 1."""

@@ -16,6 +16,8 @@ import numpy.typing as npt
 
 from compress.columns import Labels
 from compress.data import Split
+from compress.intervals import fisher_interval as fisher_interval
+from compress.intervals import wilson_interval as wilson_interval
 from edgebert.errors import DataError, InputError
 
 Ints: TypeAlias = npt.NDArray[np.int64]
@@ -32,6 +34,9 @@ METRICS: dict[str, bool] = {
     "mcc": True,
     "pearson": True,
     "spearman": True,
+    "entity_f1": True,
+    "f1": True,
+    "exact_match": True,
 }
 
 
@@ -130,28 +135,6 @@ def majority_share(labels: Sequence[object]) -> float:
     if not labels:
         raise InputError("There are no labels to take the majority of.")
     return max(Counter(labels).values()) / len(labels)
-
-
-def wilson_interval(hits: int, total: int, *, z: float = 1.959964) -> tuple[float, float]:
-    """Give the 95 % interval of a share (Wilson, 1927), good near 0 and 1 and for few cases."""
-    if total < 1:
-        raise InputError(f"An interval needs at least one case, got {total}.")
-    share, spread = hits / total, z * z / total
-    middle = (share + spread / 2) / (1 + spread)
-    half = z / (1 + spread) * math.sqrt(share * (1 - share) / total + spread / (4 * total))
-    return max(0.0, middle - half), min(1.0, middle + half)
-
-
-def fisher_interval(correlation: float, total: int, *, z: float = 1.959964) -> tuple[float, float]:
-    """Give the 95 % interval of a rank correlation.
-
-    By Fisher's transform, with the variance of Bonett and Wright (2000), which fits Spearman's.
-    """
-    if total < 4 or abs(correlation) >= 1:
-        return (-1.0, 1.0) if total < 4 else (correlation, correlation)
-    middle = math.atanh(correlation)
-    half = z * math.sqrt((1 + correlation**2 / 2) / (total - 3))
-    return math.tanh(middle - half), math.tanh(middle + half)
 
 
 def evaluate_logits(

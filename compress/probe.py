@@ -43,6 +43,8 @@ class Probe:
         pad_id: Of the tokenizer.
         masked: fill-mask: place of each text's masked token, int64 ``[n]``; else None.
         answers: fill-mask: the id that was there, int64 ``[n]``; else None.
+        no_answer_threshold: question-answering with questions that have no answer: see the
+            manifest; None before it is calibrated.
     """
 
     split: Split
@@ -51,6 +53,7 @@ class Probe:
     pad_id: int
     masked: IntArray | None = None
     answers: IntArray | None = None
+    no_answer_threshold: float | None = None
 
     def __len__(self) -> int:
         return len(self.rows)
