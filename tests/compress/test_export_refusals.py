@@ -6,17 +6,21 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from compress import artifacts, export_bundle
+import compress.export
+from compress import artifacts, export_bundle, exporters
 from compress.export import ExportConfig, export
+from compress.exporters import ExporterSpec
 from compress.report import load_report
 from compress.report_records import GateRecord
 from compress.table import format_table
 from edgebert.errors import GateError, InputError, ModelError
 from edgebert.manifest import Manifest
+from edgebert.shell import EXIT_GATE
 from tests.compress.exports import embedder_config
 from tests.tiny import write_encoder, write_sentiment
 
@@ -75,6 +79,44 @@ def test_int8_that_is_refused_is_left_out_and_told(tmp_path, monkeypatch):
     assert (data["size_bytes"], data["parity"], data["score"]) == (None, None, None)
     line = next(x for x in format_table(load_report(folder)).splitlines() if "onnx int8" in x)
     assert line.split()[2:5] == ["-", "-", "-"]
+
+
+@pytest.fixture
+def unable(monkeypatch):
+    """Put an exporter that can hold no model in the place of OpenVINO's."""
+    spec = ExporterSpec("tests.compress.fake_exporter:Unable", ("onnx",), ("first",))
+    monkeypatch.setitem(exporters.EXPORTERS, "openvino", spec)
+
+
+@pytest.mark.usefixtures("unable")
+def test_an_engine_that_can_not_hold_the_model_is_left_out_and_told(tmp_path):
+    config = embedder_config(tmp_path, backend=("onnx", "openvino"))
+    assert compress.export._command(config) == EXIT_GATE
+    folder = tmp_path / "bundle"
+    assert not (folder / "openvino").exists()
+    assert {item.backend for item in Manifest.load(folder).artifacts} == {"onnx"}
+    (refused,) = load_report(folder).refused
+    assert (refused.backend, refused.precision) == ("openvino", "fp32")
+    assert "An operator isn't known." in refused.gate.reasons
+    assert "Left out: openvino fp32. An operator isn't known." in (folder / "README.md").read_text()
+
+
+@pytest.mark.usefixtures("unable")
+def test_nothing_is_written_when_no_engine_can_hold_the_model(tmp_path):
+    with pytest.raises(GateError, match="openvino: An operator isn't known"):
+        export(embedder_config(tmp_path, backend=("openvino",)))
+    assert not (tmp_path / "bundle").exists()
+
+
+def test_engines_that_are_not_installed_are_named_in_the_notes(tmp_path, monkeypatch):
+    for name in ("openvino", "tflite"):
+        spec = replace(exporters.EXPORTERS[name], requires=("no_such_package",))
+        monkeypatch.setitem(exporters.EXPORTERS, name, spec)
+    export(embedder_config(tmp_path, backend=()))
+    report = load_report(tmp_path / "bundle")
+    assert report.passed
+    notes = [note for note in report.notes if "no_such_package" in note]
+    assert [note.partition(":")[0] for note in notes] == ["openvino", "tflite"]
 
 
 def test_a_crash_while_writing_leaves_the_old_bundle(tmp_path, monkeypatch):

@@ -1,0 +1,161 @@
+"""Of several ways to INT8 the fastest that passes is kept; what fails is told, whatever failed."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from compress import artifacts
+from compress.artifact_rows import parity, refused_fp32, refused_int8
+from compress.artifacts import make_int8
+from compress.probe import TaskHead, make_probe
+from compress.task_data import make_split
+from edgebert.errors import BackendRunError, ModelError
+from edgebert.tokenizer import Tokenizer
+from tests.compress.fake_exporter import WEIGHTS, FakeExporter, recipe_of
+from tests.tiny import SPECIAL_IDS, VOCAB, write_tokenizer
+
+HEAD = TaskHead(
+    task="text-classification",
+    labels=("bad", "good"),
+    problem_type="single_label_classification",
+)
+GOOD = VOCAB.index("good")
+TEXTS = ["good film", "bad film", "a good plot", "a bad plot"] * 5
+
+
+class FakeBackend:
+    """Tells good from bad by the words' ids; a recipe named in `lossy` can't, `slow` takes long."""
+
+    engine = "fake 1"
+    inputs, outputs = ("input_ids", "attention_mask"), ("logits",)
+    lossy: tuple[str, ...] = ()
+    slow: tuple[str, ...] = ()
+    broken: tuple[str, ...] = ()
+
+    def __init__(self, path):
+        self.recipe = recipe_of(path)
+
+    def run(self, batch):
+        if self.recipe in self.broken:
+            raise BackendRunError("The engine failed.")
+        if self.recipe in self.slow:
+            time.sleep(0.002)
+        good = (batch.input_ids == GOOD).any(axis=1) & (self.recipe not in self.lossy)
+        return {"logits": np.stack([~good, good], axis=1).astype(np.float32)}
+
+    def close(self):
+        pass
+
+
+@pytest.fixture
+def backend(monkeypatch):
+    class Backend(FakeBackend):
+        pass
+
+    monkeypatch.setattr(artifacts, "load_backend", lambda _, path, __: Backend(path))
+    return Backend
+
+
+@pytest.fixture(scope="module")
+def tokenizer(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("tokenizer")
+    write_tokenizer(folder)
+    return Tokenizer(folder, special_ids=SPECIAL_IDS)
+
+
+@pytest.fixture
+def probe(tokenizer):
+    labels = [text.split()[-2] for text in TEXTS]
+    split = make_split("dev", "made up", TEXTS, labels=labels)
+    return make_probe(split, HEAD, tokenizer, max_length=64)
+
+
+def int8_of(folder: Path, probe, exporter):
+    (folder / "onnx").mkdir()
+    exporter.export_fp32(None, None, folder / exporter.fp32_path, max_length=64)
+    good = np.array(["good" in text for text in TEXTS])
+    reference = np.stack([~good, good], axis=1).astype(np.float32)
+    names = list(exporter.recipes)
+    outcomes, made = make_int8(folder, exporter, probe, reference, recipes=names, threads=1)
+    left = sorted(path.name for path in (folder / "onnx").iterdir())
+    return outcomes, made, left
+
+
+FP32_FILES = ["fp32.bin", "fp32.net"]
+BOTH = ["fp32.bin", "fp32.net", "int8.bin", "int8.net"]
+
+
+@pytest.mark.parametrize("slow", ["first", "second"])
+def test_of_two_recipes_that_pass_the_faster_is_kept(tmp_path, probe, backend, slow):
+    backend.slow = (slow,)
+    exporter = FakeExporter(recipes=("first", "second"))
+    _, made, left = int8_of(tmp_path, probe, exporter)
+    fast = {"first": "second", "second": "first"}[slow]
+    assert recipe_of(tmp_path / exporter.int8_path) == fast
+    assert made.artifact.recipe["quantization"] == fast
+    assert list(made.artifact.recipe["chosen_by_ms"]) == [fast, slow]
+    assert left == BOTH
+
+
+def test_a_recipe_that_loses_too_much_gives_way_to_a_slower_one(tmp_path, probe, backend):
+    backend.lossy, backend.slow = ("first",), ("second",)
+    exporter = FakeExporter(recipes=("first", "second"))
+    outcomes, made, left = int8_of(tmp_path, probe, exporter)
+    assert recipe_of(tmp_path / exporter.int8_path) == "second"
+    assert "accuracy fell" in outcomes["first"].gate.reasons[0]
+    assert "chosen_by_ms" not in made.artifact.recipe
+    assert left == BOTH
+
+
+def test_an_engine_that_fails_on_a_recipe_refuses_it_alone(tmp_path, probe, backend):
+    backend.broken = ("first",)
+    outcomes, made, _ = int8_of(tmp_path, probe, FakeExporter(recipes=("first", "second")))
+    assert outcomes["first"].gate.reasons == ("The engine failed.",)
+    assert made.artifact.recipe["quantization"] == "second"
+
+
+def test_where_no_recipe_passes_nothing_is_left_and_each_ones_reasons_are_told(
+    tmp_path, probe, backend
+):
+    backend.lossy, backend.broken = ("first",), ("second",)
+    exporter = FakeExporter(recipes=("first", "second"))
+    outcomes, made, left = int8_of(tmp_path, probe, exporter)
+    assert made is None
+    assert left == FP32_FILES
+    reasons = refused_int8(exporter, outcomes).gate.reasons
+    assert reasons[0].startswith("first: accuracy fell from 1.0000")
+    assert reasons[-1] == "second: The engine failed."
+
+
+@pytest.mark.usefixtures("backend")
+def test_the_artifact_lists_all_its_files_and_what_was_converted(tmp_path, probe):
+    exporter = FakeExporter()
+    _, made, _ = int8_of(tmp_path, probe, exporter)
+    assert [file.path for file in made.artifact.files] == ["onnx/int8.net", "onnx/int8.bin"]
+    count = sum(map(len, WEIGHTS.values()))
+    assert made.artifact.recipe["matmuls"] == [count, count]
+    assert made.backend.recipe == "first"
+
+
+def test_an_engine_that_can_not_hold_a_model_is_told_with_the_reason():
+    row = refused_fp32(FakeExporter(), ModelError("No operator for it."))
+    assert (row.backend, row.precision, row.size_bytes) == ("onnx", "fp32", None)
+    assert row.gate.reasons == ("No operator for it.", "So no INT8 was made either.")
+
+
+def test_the_parity_of_scores_is_that_of_their_column():
+    reference = np.array([[1.0], [-2.0]], dtype=np.float32)  # a row of one has a cosine of 1 or -1
+    found = parity(-0.5 * reference, reference)
+    assert found.max_abs == 3.0
+    assert found.cosine_min == pytest.approx(-1.0)
+    assert parity(np.array([[0.1], [0.2]]), np.array([[0.1], [-0.1]])).cosine_min < 0
+
+
+def test_the_parity_of_wide_rows_is_that_of_the_worst_row():
+    reference = np.array([[1, 0, 0], [0, 1, 0]], dtype=np.float32)
+    values = np.array([[1, 0, 0], [0, 1, 1]], dtype=np.float32)
+    assert parity(values, reference).cosine_min == pytest.approx(0.7071, abs=1e-4)
