@@ -68,8 +68,11 @@ def cut_windows(
         The windows in the order of the text; one that holds all where nothing is too long.
 
     Raises:
-        InputError: What every window keeps fills ``max_length``.
+        InputError: What every window keeps fills ``max_length``, or ``stride`` is below 0, which
+            would leave tokens out.
     """
+    if stride is not None and stride < 0:
+        raise InputError(f"stride is {stride}; it must be 0 or more tokens.")
     if len(encoding) <= max_length:
         return [Window.whole(encoding)]
     cut, kept = _split(encoding, side, prompt)

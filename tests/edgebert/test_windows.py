@@ -144,6 +144,12 @@ def test_a_question_that_fills_the_room_is_an_error_with_its_name(tokenizer):
     assert len(cut_windows(encoding, max_length=8, side=1)) == 3
 
 
+def test_a_stride_that_would_leave_tokens_out_is_refused(tokenizer):
+    (encoding,) = tokenizer.encode(["a b c d"], max_length=None)
+    with pytest.raises(InputError, match="stride is -1; it must be 0 or more"):
+        cut_windows(encoding, max_length=4, stride=-1)
+
+
 def test_merged_values_are_those_of_the_best_window(tokenizer):
     (encoding,) = tokenizer.encode(["a b c d e f g"], max_length=None)
     windows = cut_windows(encoding, max_length=6, stride=2)
