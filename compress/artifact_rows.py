@@ -7,14 +7,13 @@ from collections.abc import Mapping
 import numpy as np
 
 from compress.artifacts import OpenArtifact
+from compress.gate import directions
 from compress.probe import Probe, engine_rows
 from compress.quantizer import Exporter
 from compress.report_records import ArtifactRow, GateRecord, Latency, Parity
-from compress.scores import Score, cosines, score_rows
+from compress.scores import Score, score_rows
 from compress.sensitivity import Int8Outcome
 from edgebert.types import FloatArray
-
-NARROW = 2  # a row of one or two numbers has no direction worth a cosine
 
 
 def artifact_row(
@@ -47,7 +46,7 @@ def artifact_row(
         path=one.artifact.files[0].path,
         size_bytes=one.artifact.size_bytes,
         score=score.value,
-        parity=parity(one.dev.values, dev_reference),
+        parity=parity(dev, one.dev.values, dev_reference),
         latency_ms=latency_ms,
         texts_per_s=one.dev.texts_per_s,
         gate=one.gate,
@@ -104,9 +103,7 @@ def _refused(exporter: Exporter, precision: str, path: str, gate: GateRecord) ->
     )
 
 
-def parity(values: FloatArray, reference: FloatArray) -> Parity:
-    """Compare rows with those of the torch model; of narrow rows the columns' cosines count."""
+def parity(probe: Probe, values: FloatArray, reference: FloatArray) -> Parity:
+    """Compare rows with those of the torch model."""
     worst = float(np.abs(values - reference).max())
-    if values.shape[1] <= NARROW:
-        values, reference = values.T, reference.T
-    return Parity(worst, float(cosines(values, reference).min()))
+    return Parity(worst, float(directions(probe, values, reference).min()))

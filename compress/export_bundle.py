@@ -27,6 +27,7 @@ from compress.export_result import ExportResult as ExportResult
 from compress.export_result import Reference
 from compress.exporters import ExportPlan, get_exporter, plan_export
 from compress.golden import check_other_tokenizer, golden_of
+from compress.predictions import calibrate_no_answer
 from compress.probe import Probe, make_probe, sample_probe, torch_rows
 from compress.quantizer import Exporter
 from compress.report_records import ArtifactRow, Latency
@@ -221,7 +222,11 @@ class _Export:
 
     def _reference(self) -> Reference:
         dev = torch_rows(self.model, self.dev)
-        final = dev if self.final is self.dev else torch_rows(self.model, self.final)
+        is_dev = self.final is self.dev
+        threshold = calibrate_no_answer(self.dev, dev.values)  # None for all but some questions
+        self.dev = replace(self.dev, no_answer_threshold=threshold)
+        self.final = self.dev if is_dev else replace(self.final, no_answer_threshold=threshold)
+        final = dev if is_dev else torch_rows(self.model, self.final)
         return Reference(
             dev=dev,
             dev_score=score_rows(self.dev, dev.values, dev.values),
@@ -274,4 +279,5 @@ class _Export:
             artifacts=[(one.artifact, one.backend) for one in artifacts],
             tokenizer=self.tokenizer,
             dev_values=reference.dev.values,
+            no_answer_threshold=self.dev.no_answer_threshold,
         )

@@ -16,9 +16,10 @@ from torch import nn
 from compress.capture import MODEL_INPUTS, model_inputs
 from compress.graph_module import task_outputs
 from compress.predict import evaluating
+from compress.predictions import predictions
 from compress.probe import Probe, engine_rows, sample_probe
 from compress.report_records import GateRecord
-from compress.scores import Score, cosines, predictions, score_rows
+from compress.scores import Score, cosines, score_rows
 from compress.task_head import SENTENCE, TaskHead
 from edgebert.types import Batch, FloatArray, IntArray
 from runtimes.base import Backend
@@ -35,6 +36,7 @@ MAX_ABS = 1e-4
 BATCH_MATES = 1e-5
 RELATIVE_LOSS = 0.01
 COSINE_MEAN = 0.99
+COLUMNS = ("regression", "multiple-choice", "question-answering")
 MIN_PREDICTED = 3  # a class that the reference finds fewer times than this can vanish by chance
 
 
@@ -183,13 +185,15 @@ def int8_gate(probe: Probe, values: FloatArray, reference: FloatArray) -> GateRe
     if not np.isfinite(values).all():
         return _record(["The outputs hold NaN or infinity."], limits, {})
     before, after = score_rows(probe, reference, reference), score_rows(probe, values, reference)
-    loss = (before.value - after.value) / before.value if before.value > 0 else 0.0
+    loss = before.value - after.value
+    if before.value > 0:  # a model that is right nowhere has nothing that it could lose a part of
+        loss /= before.value
     numbers = {
         f"{before.metric}_fp32": before.value,
         f"{before.metric}_int8": after.value,
         "relative_loss": loss,
         "max_abs": float(np.abs(values - reference).max()),
-        "cosine_mean": float(cosines(values, reference).mean()),
+        "cosine_mean": float(directions(probe, values, reference).mean()),
     }
     reasons = []
     if not loss <= RELATIVE_LOSS + 1e-9:  # exactly 1 % passes, however it is rounded
@@ -208,18 +212,29 @@ def int8_gate(probe: Probe, values: FloatArray, reference: FloatArray) -> GateRe
     return _record(reasons, limits, numbers)
 
 
+def directions(probe: Probe, values: FloatArray, reference: FloatArray) -> FloatArray:
+    """Give the cosine of each row with the reference's, float32 ``[n]``.
+
+    A score, or the logits of start and end, are no vector: there it is that of each column.
+    """
+    if probe.head.task in COLUMNS:
+        return cosines(values.T, reference.T)
+    return cosines(values, reference)
+
+
 def vanished_classes(probe: Probe, values: FloatArray, reference: FloatArray) -> list[str]:
-    """Name the classes that the reference predicts, three times or more, and ``values`` never."""
+    """Name the classes, or tags, that the reference predicts three times or more, values never."""
     labels = probe.head.labels
     before, after = (_counts(predictions(probe, rows), len(labels)) for rows in (reference, values))
-    least = min(MIN_PREDICTED, max(1, len(values) // 10))
+    least = min(MIN_PREDICTED, max(1, int(before.sum()) // 10))
     return [labels[i] for i in np.flatnonzero((before >= least) & (after == 0))]
 
 
 def _counts(predicted: IntArray, classes: int) -> IntArray:
     if predicted.ndim == 2:
         return np.asarray(predicted.sum(axis=0))
-    return np.bincount(predicted, minlength=classes).astype(np.int64)
+    known = predicted[predicted >= 0]  # a word may have no token, so no tag
+    return np.bincount(known, minlength=classes).astype(np.int64)
 
 
 def _loss_reason(before: Score, after: Score, loss: float) -> str:
