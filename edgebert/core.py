@@ -87,7 +87,7 @@ class RuntimeCore(TaskMethods):
     def _as_trained(self, texts: Iterable[Any]) -> tuple[list[str], list[str] | None]:
         """Take texts, or pairs, apart; refuse those that the model was not trained on."""
         firsts, seconds = split_pairs(texts)
-        if firsts and (seconds is not None) != self._manifest.pairs:
+        if firsts and self._manifest.pairs not in (None, seconds is not None):
             pairs = "pairs of texts: give tuples (text, text_pair)"
             raise InputError(
                 f"This bundle was trained on {pairs if self._manifest.pairs else 'one text'}."
@@ -219,6 +219,9 @@ class RuntimeCore(TaskMethods):
         Returns:
             One a text, in order: its windows with their values, and `TokenOutputs.merged`, which
             makes one value a token of the text of them.
+
+        Raises:
+            BundleError: An output has another shape.
         """
         values: list[dict[str, FloatArray]] = [{} for _ in windowed.rows]
         for rows, batch, found in self._run_all(windowed.rows, batch_size):

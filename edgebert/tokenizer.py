@@ -133,29 +133,12 @@ class Tokenizer:
                 has no room for a token, or a text is too long and ``on_long`` is ``"error"``.
         """
         check_choice("on_long", on_long, ("error", "truncate"))
-        inputs: list[Any] = check_texts(texts)
-        if text_pairs is not None:
-            seconds = check_texts(text_pairs, name="text_pairs")
-            if len(seconds) != len(inputs):
-                raise InputError(
-                    f"There are {len(inputs)} texts and {len(seconds)} text_pairs; "
-                    "each text needs its own."
-                )
-            inputs = list(zip(inputs, seconds, strict=True))
+        inputs = _inputs(texts, text_pairs)
         if max_length is not None:
             self._check_room(max_length, pair=text_pairs is not None)
         encoded = (self._with_mask() if masks else self._tokenizer).encode_batch(inputs)
-        too_long = [i for i, one in enumerate(encoded) if max_length and len(one.ids) > max_length]
-        if too_long and on_long == "error":
-            shown = ", ".join(
-                f"{names[i] if names else f'texts[{i}]'}: {len(encoded[i].ids)}"
-                for i in too_long[:10]
-            )
-            raise InputError(
-                f"{len(too_long)} texts have more than {max_length} tokens ({shown}). Shorten "
-                "them, raise max_length where the model allows it, or give on_long='truncate' "
-                "or 'window'."
-            )
+        if max_length is not None and on_long == "error":
+            _refuse_long([len(one.ids) for one in encoded], max_length, names)
         return [
             _truncated(self._with_exact_offsets(given, _encoding(one)), max_length)
             for given, one in zip(inputs, encoded, strict=True)
@@ -188,10 +171,11 @@ class Tokenizer:
         return str(decoded).removeprefix(prefix or "")
 
     def _with_mask(self) -> tokenizers.Tokenizer:
-        """Give a second tokenizer, to which the mask token isn't special, but a token of its own.
+        """Give a second tokenizer, which finds the mask token in a text.
 
-        Of special tokens the texts are plain text to both; others are found in a text, with the
-        spaces that a model such as RoBERTa lets them swallow.
+        The library takes special tokens in a text for plain text, as it was told to, but finds
+        other added tokens, with the spaces around them that they swallow. So to this tokenizer the
+        mask is an added token that isn't special.
         """
         if self._masking is None:
             settings = json.loads(self._tokenizer.to_str())
@@ -219,6 +203,31 @@ class Tokenizer:
                 f"max_length is {max_length}, but {specials} special tokens are counted in it; "
                 f"it must be {specials + 1} or more."
             )
+
+
+def _inputs(texts: Iterable[str], text_pairs: Iterable[str] | None) -> list[Any]:
+    """Check the texts, and give them as the library takes them: strings, or tuples of two."""
+    firsts = check_texts(texts)
+    if text_pairs is None:
+        return list(firsts)
+    seconds = check_texts(text_pairs, name="text_pairs")
+    if len(seconds) != len(firsts):
+        raise InputError(
+            f"There are {len(firsts)} texts and {len(seconds)} text_pairs; each text needs its own."
+        )
+    return list(zip(firsts, seconds, strict=True))
+
+
+def _refuse_long(lengths: list[int], max_length: int, names: Sequence[str] | None) -> None:
+    too_long = [i for i, length in enumerate(lengths) if length > max_length]
+    if too_long:
+        shown = ", ".join(
+            f"{names[i] if names else f'texts[{i}]'}: {lengths[i]}" for i in too_long[:10]
+        )
+        raise InputError(
+            f"{len(too_long)} texts have more than {max_length} tokens ({shown}). Shorten them, "
+            "raise max_length where the model allows it, or give on_long='truncate' or 'window'."
+        )
 
 
 def _encoding(encoded: tokenizers.Encoding) -> Encoding:
