@@ -10,7 +10,7 @@ from torch import nn
 
 from compress.methods import COLLAPSED_COSINE, collapse_check
 from compress.metrics import METRICS, pearson
-from compress.predictions import calibrate_no_answer
+from compress.predictions import calibrated
 from compress.probe import Probe, torch_rows
 from compress.scores import evaluate_rows, task_metric
 from compress.task_head import TaskHead
@@ -86,10 +86,7 @@ class DevScore:
             self._refuse_collapse(values)
             if self._reference is not None:
                 return {"pearson": pearson(_cosines(values), _cosines(self._reference))}
-        probe = self.probe
-        if probe.head.no_answer and probe.no_answer_threshold is None:
-            probe = replace(probe, no_answer_threshold=calibrate_no_answer(probe, values))
-        found = evaluate_rows(probe, values)
+        found = evaluate_rows(calibrated(self.probe, values), values)
         return {name: found[name] for name in METRICS if name in found}
 
     def _refuse_collapse(self, values: FloatArray) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import sys
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -13,13 +13,16 @@ from compress.options import StepModule, main, option
 from compress.settings import DataConfig
 from edgebert.errors import DataError, InputError, ModelError
 from edgebert.files import write_json
-from edgebert.manifest import MANIFEST_NAME, Manifest
+from edgebert.manifest import MANIFEST_NAME, Artifact, Manifest
 
 if TYPE_CHECKING:
     from compress.data import Split
     from compress.probe import Probe, TaskHead
+    from edgebert.bundle import Bundle
 
 logger = logging.getLogger(__name__)
+
+LABEL_COLUMNS = {"label", "labels", "score", "tags", "ner_tags", "answers", "answer"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,8 +51,8 @@ def evaluate(config: EvaluateConfig) -> dict[str, dict[str, Any]]:
         config: The settings. A bundle brings its own task, labels and pooling.
 
     Returns:
-        By what ran (``onnx/int8``, …, or ``torch/fp32``): metric, score, 95 % interval, recall and
-        precision by class, rows.
+        By what ran (``onnx/int8``, …, or ``torch/fp32``): metric, value, 95 % interval, recall and
+        precision by class, rows, and ``metrics``, all that the task has.
 
     Raises:
         ModelError: The model can't be found or has no head for the task.
@@ -85,7 +88,10 @@ def _evaluate_bundle(directory: Path, config: EvaluateConfig) -> dict[str, dict[
         labels=manifest.labels,
         problem_type=manifest.problem_type,
         pooling=manifest.pooling,  # type: ignore[arg-type]  # checked by the manifest
+        pooling_layers=manifest.pooling_layers,
         normalize=manifest.normalize,
+        no_answer=manifest.no_answer_threshold is not None,
+        max_answer_length=manifest.max_answer_length,
     )
     split = _split(config, head)
     _require_inputs_of(directory, manifest, split)
@@ -94,17 +100,33 @@ def _evaluate_bundle(directory: Path, config: EvaluateConfig) -> dict[str, dict[
         head,
         Tokenizer(directory, special_ids=manifest.special_ids),
         max_length=manifest.max_length,
+        stride=manifest.stride,
         mask_id=manifest.special_ids.get("mask_token_id"),
     )
+    probe = replace(probe, no_answer_threshold=manifest.no_answer_threshold)
     options = SessionOptions(threads=config.threads or default_threads())
     found = {}
-    for artifact in manifest.artifacts:
+    for artifact in _runnable(bundle):
         bundle.check_files(artifact)
         backend = load_backend(artifact.backend, directory / artifact.files[0].path, options)
         rows = engine_rows(backend, probe, batch_invariant=artifact.batch_invariant)
         backend.close()
         found[f"{artifact.backend}/{artifact.precision}"] = _scored(probe, rows.values)
     return found
+
+
+def _runnable(bundle: Bundle) -> list[Artifact]:
+    """Leave out the artifacts that can't run here, and say why."""
+    from edgebert.bundle import name_of, why_not_here
+
+    kept = []
+    for artifact in bundle.manifest.artifacts:
+        reason = why_not_here(artifact)
+        if reason is None:
+            kept.append(artifact)
+        else:
+            logger.warning("%s is not scored: %s.", name_of(artifact), reason)
+    return kept or bundle.candidates()  # which raises what is to be done
 
 
 def _evaluate_checkpoint(path: Path, config: EvaluateConfig) -> dict[str, Any]:
@@ -126,13 +148,19 @@ def _evaluate_checkpoint(path: Path, config: EvaluateConfig) -> dict[str, Any]:
         labels=loaded.labels,
         problem_type=config.problem_type if config.task == "text-classification" else None,
         pooling=layout.pooling if layout else None,
+        pooling_layers=layout.pooling_layers if layout else 1,
         normalize=layout.normalize if layout else False,
+        dense=layout.dense if layout else None,
     )
+    split = _split(config, head)
+    if config.task == "question-answering":
+        head = replace(head, no_answer=() in (split.labels or []))
     probe = make_probe(
-        _split(config, head),
+        split,
         head,
         load_tokenizer(path, config.max_length),
         max_length=config.max_length,
+        stride=config.doc_stride,
         mask_id=special_token_ids(loaded.tokenizer_dir, path).get("mask_token_id"),
     )
     return _scored(probe, torch_rows(loaded.model, probe).values)
@@ -145,7 +173,7 @@ def _split(config: EvaluateConfig, head: TaskHead) -> Split:
     sources: dict[str, Any] = {"test": config.test_file, "dev": config.dev_file}
     if config.dataset is not None and config.test_file is None and config.dev_file is None:
         tables = read_hub_dataset(config.dataset)
-        names = {config.label_column} if config.label_column else {"label", "labels", "score"}
+        names = {config.label_column} if config.label_column else LABEL_COLUMNS
         for name, table in tables.items():
             scored = head.task == "fill-mask" or names & table.columns.keys()
             sources[name] = table if scored else None
@@ -167,7 +195,7 @@ def _split(config: EvaluateConfig, head: TaskHead) -> Split:
 
 def _require_inputs_of(directory: Path, manifest: Manifest, split: Split) -> None:
     pairs = split.text_pairs is not None
-    if manifest.task != "text-classification" or pairs == manifest.pairs:
+    if manifest.task not in ("text-classification", "regression") or pairs == manifest.pairs:
         return
     has, takes = ("pairs of texts", "single ones") if pairs else ("single texts", "pairs")
     raise DataError(
@@ -177,17 +205,20 @@ def _require_inputs_of(directory: Path, manifest: Manifest, split: Split) -> Non
 
 
 def _scored(probe: Probe, values: Any) -> dict[str, Any]:
-    from dataclasses import asdict
+    from compress.metrics import METRICS
+    from compress.predictions import calibrated
+    from compress.scores import evaluate_rows, has_labels, score_rows
 
-    from compress.scores import score_rows
-
-    if probe.head.task == "feature-extraction" and probe.split.labels is None:
+    if not has_labels(probe):
         raise InputError(
             f"{probe.split.source} has no scored pairs, so vectors can't be scored; give "
             "--text-column, --text-pair-column and --label-column."
         )
-    rows = len(probe.split if probe.answers is None else probe.answers)
-    return {"rows": rows, "split": probe.split.name} | asdict(score_rows(probe, values, values))
+    probe = calibrated(probe, values)
+    measured = evaluate_rows(probe, values)
+    found = {"rows": measured["rows"], "split": probe.split.name}
+    found |= asdict(score_rows(probe, values, values))
+    return found | {"metrics": {name: measured[name] for name in METRICS if name in measured}}
 
 
 def _step(config: EvaluateConfig) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import numpy.typing as npt
 
@@ -142,6 +144,13 @@ def calibrate_no_answer(probe: Probe, values: FloatArray) -> float | None:
     margins = np.array([places.margin for places in found])
     none: npt.NDArray[np.float64] = np.array([float(not one) for one in truths])
     return best_threshold(margins, answered, none)
+
+
+def calibrated(probe: Probe, reference: FloatArray) -> Probe:
+    """Give a probe its threshold on "no answer", chosen on these very rows, if it lacks one."""
+    if not probe.head.no_answer or probe.no_answer_threshold is not None:
+        return probe
+    return replace(probe, no_answer_threshold=calibrate_no_answer(probe, reference))
 
 
 def true_answers(probe: Probe) -> list[list[str]] | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 from compress.answer_metrics import answer_scores
 from compress.intervals import fisher_interval, ratio_interval, wilson_interval
 from compress.metrics import evaluate_logits, main_metric, pearson, spearman
-from compress.predictions import answers, calibrate_no_answer, choices, true_answers, word_tags
+from compress.predictions import answers, calibrated, choices, true_answers, word_tags
 from compress.predictions import predictions as predictions
 from compress.probe import Probe
 from compress.report_records import ClassRecord
@@ -167,8 +167,7 @@ def score_rows(probe: Probe, values: FloatArray, reference: FloatArray) -> Score
         values: Rows to score, float32 ``[n, width]``.
         reference: Rows of the FP32 torch model, float32 ``[n, width]``.
     """
-    if probe.head.no_answer and probe.no_answer_threshold is None:
-        probe = replace(probe, no_answer_threshold=calibrate_no_answer(probe, reference))
+    probe = calibrated(probe, reference)
     if not has_labels(probe):
         return _agreement(probe, values, reference)
     metric = task_metric(probe.head)
