@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+import logging
+from dataclasses import asdict
 from pathlib import Path
 
 from edgebert.artifact_files import check_contents, check_names
@@ -14,33 +18,46 @@ from edgebert.positions import max_positions
 from edgebert.strict_json import read_json
 from runtimes import BACKENDS, available_backends
 
+logger = logging.getLogger(__name__)
+
 _PRECISION_ORDER = ("int8", "fp32")
 
 
 class Bundle:
-    """A directory with an ``edgebert.json``.
+    """A directory with an ``edgebert.json``, or one that another exporter wrote.
 
     Attributes:
         directory: Where it is.
-        manifest: What it says of itself, checked.
-        manifest_sha256: Of the bytes of ``edgebert.json``.
+        manifest: What it says of itself, checked; made on the fly where there's no file of it.
+        manifest_sha256: Of the bytes of ``edgebert.json``, or of what was made.
+        foreign: Whether there is none.
     """
 
     def __init__(self, directory: str | Path) -> None:
         """Read the manifest; nothing else is opened.
 
+        Of a directory without one, its files are read and hashed, see `edgebert.foreign`.
+
         Raises:
-            ManifestError: See `Manifest.load`.
+            ManifestError: See `Manifest.load`, or the files don't say what the model is for.
+            DamagedBundleError: There is no manifest, and a file is damaged.
         """
         self.directory = Path(directory)
-        self.manifest = Manifest.load(self.directory)
-        self.manifest_sha256 = sha256_file(self.directory / MANIFEST_NAME)
+        made = self._made_on_the_fly()
+        self.foreign = made is not None
+        self.manifest = made or Manifest.load(self.directory)
+        self.manifest_sha256 = (
+            hashlib.sha256(json.dumps(asdict(made)).encode("utf-8")).hexdigest()
+            if made
+            else sha256_file(self.directory / MANIFEST_NAME)
+        )
 
     def candidates(self, backend: str = "auto", precision: str = "auto") -> list[Artifact]:
         """List the artifacts that were asked for and can run here, the preferred first.
 
         All of a bundle's artifacts passed their gate. That int8 comes before fp32 is a preference:
-        it is smaller, and faster on most CPUs but not on all.
+        it is smaller, and faster on most CPUs but not on all. In a foreign directory nothing passed
+        a gate: there int8 is a candidate only where it's asked for, or all that runs.
 
         Args:
             backend: Name of an engine, or ``auto`` for any that is installed.
@@ -55,7 +72,9 @@ class Bundle:
         fitting = self.fitting(backend, precision)
         runnable = [item for item in fitting if why_not_here(item) is None]
         if runnable:
-            return sorted(runnable, key=_preference)
+            exact = [item for item in runnable if item.precision == "fp32"]
+            gated = not self.foreign or precision != "auto" or not exact
+            return sorted(runnable if gated else exact, key=_preference)
         uninstalled = [item.backend for item in fitting if item.backend in BACKENDS]
         if uninstalled and not set(uninstalled) & set(available_backends()):
             spec = BACKENDS[uninstalled[0]]
@@ -136,6 +155,19 @@ class Bundle:
             raise DamagedBundleError(f"{path} can't be read as JSON ({error}).") from error
         limit = max_positions(config) if isinstance(config, dict) else None
         return max(limit or 0, self.manifest.max_length)
+
+    def _made_on_the_fly(self) -> Manifest | None:
+        if (self.directory / MANIFEST_NAME).exists():
+            return None
+        from edgebert.foreign import foreign_manifest  # of no use to a bundle, so not imported
+
+        made = foreign_manifest(self.directory)
+        if made is not None:
+            logger.warning(
+                "%s has no %s: %s is what its other files say, and nothing in it was verified",
+                *(self.directory, MANIFEST_NAME, made.task),
+            )
+        return made
 
     def _records(self, artifact: Artifact) -> tuple[FileRecord, ...]:
         return (*self.manifest.files, *artifact.files)

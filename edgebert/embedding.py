@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from edgebert.core import RuntimeCore
+from edgebert.errors import BundleError
 from edgebert.inputs import ROLES, check_choice, check_count, check_texts, iterate_texts
 from edgebert.pooling import HIDDEN, text_vectors
 from edgebert.tokenizer import Encoding
@@ -65,9 +66,14 @@ class EmbeddingMethods(RuntimeCore):
         if not whole:
             return form.empty
         vectors = np.empty((len(windowed.rows), self._manifest.vector_size), dtype=np.float32)
-        how = str(self._manifest.pooling)
         for rows, batch, outputs in self._run_all(windowed.rows, batch_size):
-            vectors[rows] = text_vectors(outputs, batch.attention_mask, how)
+            found = text_vectors(outputs, batch.attention_mask, self._manifest.pooling)
+            if found.shape != (len(rows), vectors.shape[1]):
+                raise BundleError(
+                    f"The model gives vectors of shape {list(found.shape)}, but "
+                    f"{[len(rows), vectors.shape[1]]} is needed. Export it again."
+                )
+            vectors[rows] = found
         return form.finish(windowed.mean(vectors))
 
     def encode_iter(

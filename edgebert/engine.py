@@ -147,8 +147,9 @@ class Engine:
         try:
             return load_backend(self.artifact.backend, self._path, self._options)
         except BackendRunError as error:
-            needed = self.artifact.min_engine
-            raise BackendRunError(f"{error} It needs {needed} or newer.") from error
+            known = self.artifact.gated_on  # else whoever exported it said nothing of engines
+            needed = f" It needs {self.artifact.min_engine} or newer." if known else ""
+            raise BackendRunError(f"{error}{needed}") from error
 
 
 def needed_outputs(manifest: Manifest) -> tuple[str, ...]:
@@ -161,6 +162,8 @@ def needed_outputs(manifest: Manifest) -> tuple[str, ...]:
         return ("start_logits", "end_logits")
     if manifest.task != "feature-extraction":
         return ("logits",)
+    if manifest.pooling is None:  # what a foreign graph has was looked at when it was found
+        return ()
     in_graph = manifest.embedding_size is not None or manifest.pooling_layers > 1
     return (HIDDEN, SENTENCE) if in_graph else (HIDDEN,)
 

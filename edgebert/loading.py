@@ -25,6 +25,8 @@ from runtimes import SessionOptions
 
 logger = logging.getLogger(__name__)
 
+NOT_VERIFIED = "not verified: no golden outputs"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Opened:
@@ -96,7 +98,7 @@ def open_artifact(
         artifact: One of the manifest's.
         options: How the engine may use the machine.
         self_test: See `edgebert.Runtime`.
-        why: What `Opened.why` says.
+        why: What `Opened.why` says; without golden outputs, that nothing was verified, too.
 
     Raises:
         DamagedBundleError: A file is missing or changed.
@@ -116,6 +118,8 @@ def open_artifact(
     tokenizer = Tokenizer(bundle.directory, special_ids=bundle.manifest.special_ids)
     engine = Engine(bundle.directory, artifact, options, manifest=bundle.manifest)
     key = _digest("self-test", *_identity(manifest_sha256, artifact, engine.name))
+    if not bundle.manifest.verified:
+        return Opened(tokenizer=tokenizer, engine=engine, why=f"{why}; {NOT_VERIFIED}")
     if self_test == "always" or (self_test == "first-load" and read_record(key) is None):
         try:
             worst = run_self_test(engine.backend(), tokenizer, bundle.manifest, artifact)
@@ -215,7 +219,10 @@ def _why_preferred(bundle: Bundle, candidates: list[Artifact], backend: str, pre
         reason = "the only artifact"
     elif len(candidates) == 1:
         others = [item for item in bundle.fitting(backend, precision) if item != candidates[0]]
-        left = "; ".join(f"{name_of(item)} is left out: {why_not_here(item)}" for item in others)
+        ungated = "it passed no gate; name it to run it"  # of a foreign directory
+        left = "; ".join(
+            f"{name_of(item)} is left out: {why_not_here(item) or ungated}" for item in others
+        )
         reason = f"asked for {asked}" if asked else "the only artifact that can run here"
         reason += f" ({left})" if left else ""
     else:

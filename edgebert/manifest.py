@@ -139,10 +139,12 @@ class Manifest:
         labels: Names in the order of the logits; tags like ``B-PER`` for ``token-classification``;
             empty for a task without labels.
         problem_type: One of `PROBLEM_TYPES` for ``text-classification``, else None.
-        pairs: Whether the model was trained on pairs of texts.
+        pairs: Whether the model was trained on pairs of texts; None where that isn't known and
+            both are taken, see `edgebert.foreign`.
         max_length: Longest input in tokens, special tokens included.
         hidden_size: Width of the last hidden state.
-        pooling: One of `POOLINGS` for ``feature-extraction``, else None.
+        pooling: One of `POOLINGS` for ``feature-extraction``; None for other tasks, and where it
+            isn't known, see `edgebert.foreign`.
         pooling_layers: How many of the last layers are averaged before they are pooled.
         embedding_size: Dimensions of a text's vector; None where it is ``hidden_size``. Another one
             comes of a Dense module behind the pooling, which is in the graph.
@@ -170,7 +172,7 @@ class Manifest:
     golden: Golden
     labels: tuple[str, ...] = ()
     problem_type: str | None = None
-    pairs: bool = False
+    pairs: bool | None = False
     pooling: str | None = None
     pooling_layers: int = 1
     embedding_size: int | None = None
@@ -189,7 +191,7 @@ class Manifest:
         one_of("on_long", self.on_long, ON_LONG)
         if self.task == "text-classification":
             one_of("problem_type", self.problem_type, PROBLEM_TYPES)
-        if self.task == "feature-extraction":
+        if self.task == "feature-extraction" and (self.verified or self.pooling is not None):
             one_of("pooling", self.pooling, POOLINGS)
         if self.task in ("text-classification", "token-classification") and (
             len(self.labels) < 2 or len(set(self.labels)) != len(self.labels)
@@ -238,6 +240,11 @@ class Manifest:
         from edgebert.manifest_reading import read_manifest  # it needs this module
 
         return read_manifest(bundle)
+
+    @property
+    def verified(self) -> bool:
+        """Whether there are golden outputs that an artifact can be held against."""
+        return bool(self.golden.texts)
 
     @property
     def vector_size(self) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from edgebert.errors import InputError
+from edgebert.errors import InputError, TaskError
 from edgebert.inputs import check_choice
 from edgebert.types import FloatArray, IntArray
 
@@ -14,7 +14,7 @@ HIDDEN, SENTENCE = "last_hidden_state", "sentence_embedding"
 
 
 def text_vectors(
-    outputs: Mapping[str, FloatArray], attention_mask: IntArray, how: str
+    outputs: Mapping[str, FloatArray], attention_mask: IntArray, how: str | None
 ) -> FloatArray:
     """Give each text's vector, not normalized: the graph's own, else the pooled hidden state.
 
@@ -22,13 +22,23 @@ def text_vectors(
         outputs: A model's, by name: ``sentence_embedding`` float32 ``[batch, dim]``, or
             ``last_hidden_state`` float32 ``[batch, seq, hidden]``, or both.
         attention_mask: int64 ``[batch, seq]``.
-        how: Name of the pooling, for a graph that doesn't pool.
+        how: Name of the pooling, for a graph that doesn't pool; None where it isn't known.
 
     Returns:
         float32 ``[batch, dim]``.
+
+    Raises:
+        TaskError: The graph doesn't pool, and how to isn't known.
     """
     if SENTENCE in outputs:
         return outputs[SENTENCE]
+    if how is None:
+        raise TaskError(
+            "Nothing says how this model's token vectors become one of a text. Put modules.json "
+            "and 1_Pooling/config.json of the model beside config.json, or make a bundle of the "
+            "model: python -m compress.export --model MODEL --task feature-extraction --pooling "
+            "mean --output-dir OUT (or cls, max). encode_tokens() gives the token vectors."
+        )
     return pool(outputs[HIDDEN], attention_mask, how)
 
 

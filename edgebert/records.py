@@ -14,6 +14,7 @@ _SIMPLE: dict[str, tuple[type, ...]] = {
     "str": (str,),
     "int": (int,),
     "bool": (bool,),
+    "bool | None": (bool, type(None)),
     "float": (int, float),
     "str | None": (str, type(None)),
     "int | None": (int, type(None)),

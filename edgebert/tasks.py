@@ -22,7 +22,8 @@ ANY_TASK = ("tokenize", "run")
 
 def fitting_methods(manifest: Manifest) -> tuple[str, ...]:
     """Name the methods of a bundle's task."""
-    return METHODS[manifest.task] + (OF_PAIRS.get(manifest.task, ()) if manifest.pairs else ())
+    maybe_pairs = manifest.pairs is not False
+    return METHODS[manifest.task] + (OF_PAIRS.get(manifest.task, ()) if maybe_pairs else ())
 
 
 class TaskMethods:

@@ -10,6 +10,7 @@ import onnxruntime as ort  # type: ignore[import-untyped]
 from edgebert.errors import BackendRunError
 from edgebert.types import Batch, FloatArray
 from runtimes.base import SessionOptions
+from runtimes.names import feed, known_name
 
 _ERRORS_ONLY = 3
 
@@ -39,8 +40,11 @@ class OnnxBackend:
                 f"{self.engine} can't open {artifact}: {_one_line(error)} The file is damaged, or "
                 "made for a newer engine; `edgebert verify` on the bundle tells which."
             ) from error
-        self.inputs = [node.name for node in self._session.get_inputs()]
-        self.outputs = [node.name for node in self._session.get_outputs()]
+        nodes = self._session.get_inputs()
+        self._ranks = {node.name: len(node.shape) for node in nodes}
+        self.inputs = list(self._ranks)
+        self._output_names = [node.name for node in self._session.get_outputs()]
+        self.outputs = list(map(known_name, self._output_names))
 
     def run(self, batch: Batch) -> dict[str, FloatArray]:
         """See `runtimes.base.Backend.run`."""
@@ -48,8 +52,8 @@ class OnnxBackend:
         if session is None:
             raise BackendRunError(f"{self._artifact} was closed; open it again.")
         try:
-            feed = {name: getattr(batch, name) for name in self.inputs}
-            return dict(zip(self.outputs, session.run(self.outputs, feed), strict=True))
+            found = session.run(self._output_names, feed(batch, self._ranks))
+            return dict(zip(self.outputs, found, strict=True))
         except Exception as error:  # as above
             shape = list(batch.input_ids.shape)
             raise BackendRunError(

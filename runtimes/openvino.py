@@ -14,6 +14,7 @@ import numpy as np
 from edgebert.errors import BackendRunError
 from edgebert.types import Batch, FloatArray
 from runtimes.base import SessionOptions
+from runtimes.names import feed, known_name
 
 # Importing openvino starts a thread that sends data to its maker, unless this package of its own is
 # absent. An app that wants it imports it before us.
@@ -64,8 +65,13 @@ class OpenVinoBackend:
                 f"{self.engine} would run {artifact} in {precision}, though float32 was asked for: "
                 "its results can't be trusted here. Take another backend, such as 'onnx'."
             )
-        self.inputs = [_name(port, _INPUTS) for port in compiled.inputs]
-        self.outputs = [_name(port) for port in compiled.outputs]
+        ranks = [port.get_partial_shape().rank for port in compiled.inputs]
+        self._ranks = {
+            _name(port, _INPUTS): rank.get_length() if rank.is_static else None
+            for port, rank in zip(compiled.inputs, ranks, strict=True)
+        }
+        self.inputs = list(self._ranks)
+        self.outputs = [known_name(_name(port)) for port in compiled.outputs]
         self._requests: _Requests | None = _Requests(compiled)
 
     def run(self, batch: Batch) -> dict[str, FloatArray]:
@@ -74,9 +80,8 @@ class OpenVinoBackend:
         if requests is None:
             raise BackendRunError(f"{self._artifact} was closed; open it again.")
         try:
-            feed = {name: getattr(batch, name) for name in self.inputs}
             with requests.borrow() as request:
-                request.infer(feed, share_inputs=True)
+                request.infer(feed(batch, self._ranks), share_inputs=True)
                 found = [request.get_output_tensor(i).data for i in range(len(self.outputs))]
                 # A copy: the request's own memory is overwritten by its next user.
                 return {

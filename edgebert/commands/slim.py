@@ -14,7 +14,7 @@ from edgebert.commands.arguments import add_bundle
 from edgebert.commands.table import megabytes
 from edgebert.errors import InputError
 from edgebert.files import whole_directory
-from edgebert.manifest import PRECISIONS, Artifact, FileRecord, Manifest
+from edgebert.manifest import MANIFEST_NAME, PRECISIONS, Artifact, FileRecord, Manifest
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -60,12 +60,17 @@ def slim(
         The new bundle's manifest.
 
     Raises:
-        InputError: ``output`` exists, or no artifact is left.
+        InputError: ``output`` exists, ``source`` has no manifest, or no artifact is left.
         DamagedBundleError: A file is missing or changed.
     """
     if output.exists():
         raise InputError(f"{output} exists; give the path of a directory that doesn't.")
     bundle = Bundle(source)
+    if bundle.foreign:
+        raise InputError(
+            f"{source} is not a bundle: it has no {MANIFEST_NAME}. Make one with "
+            f"`python -m compress.export --model {source} --output-dir OUT`."
+        )
     manifest = bundle.manifest
     kept = tuple(
         artifact

@@ -12,7 +12,7 @@ from edgebert.commands.arguments import add_bundle, add_threads
 from edgebert.commands.table import format_table
 from edgebert.cpu import default_threads
 from edgebert.errors import EdgeBertError
-from edgebert.loading import open_artifact
+from edgebert.loading import NOT_VERIFIED, open_artifact
 from edgebert.manifest import Artifact
 from edgebert.shell import EXIT_DONE, EXIT_ERROR
 from runtimes import SessionOptions
@@ -81,7 +81,10 @@ def verify(bundle: Bundle, artifact: Artifact, options: SessionOptions) -> Verdi
     if reason is not None:
         return verdict(PASSED, NOT_RUN, f"It can't run here: {reason}.")
     try:
-        open_artifact(bundle, artifact, options, "always").engine.close()
+        opened = open_artifact(bundle, artifact, options, "always")
+        opened.engine.close()
     except EdgeBertError as error:
         return verdict(PASSED, FAILED, str(error))
+    if not bundle.manifest.verified:
+        return verdict(PASSED, NOT_RUN, f"It runs, but was {NOT_VERIFIED}.")
     return verdict(PASSED, PASSED)
