@@ -195,7 +195,9 @@ def _split(config: EvaluateConfig, head: TaskHead) -> Split:
 
 def _require_inputs_of(directory: Path, manifest: Manifest, split: Split) -> None:
     pairs = split.text_pairs is not None
-    if manifest.task not in ("text-classification", "regression") or pairs == manifest.pairs:
+    if manifest.task not in ("text-classification", "regression"):
+        return
+    if manifest.pairs in (None, pairs):  # None: nobody knows
         return
     has, takes = ("pairs of texts", "single ones") if pairs else ("single texts", "pairs")
     raise DataError(
