@@ -218,8 +218,9 @@ def _revive(hint: Any, value: Any) -> Any:
     if Path in kinds and isinstance(value, str):
         return Path(value)
     for kind in kinds:
-        if typing.get_origin(kind) is tuple and isinstance(value, list):
-            return tuple(_revive(typing.get_args(kind)[0], item) for item in value)
+        if typing.get_origin(kind) is tuple and isinstance(value, (list, str)):
+            items = value if isinstance(value, list) else [value]  # once it took a single one
+            return tuple(_revive(typing.get_args(kind)[0], item) for item in items)
     return value
 
 
