@@ -55,20 +55,24 @@ def why_unsuited(artifact: Artifact) -> str | None:
 
 
 def _version(module: str) -> str | None:
+    """Read the version from the name of the folder with a package's metadata, beside it."""
     found = find_spec(module)
     places = found.submodule_search_locations if found else None
-    folders = [Path(place).parent for place in places or ()]
-    named = [path.name for folder in folders for path in folder.glob(f"{module}-*.dist-info")]
-    if len(named) == 1:
-        return named[0].removesuffix(".dist-info").partition("-")[2]
-    from importlib.metadata import PackageNotFoundError, packages_distributions, version
-
-    for distribution in packages_distributions().get(module, ()):  # as onnxruntime-gpu
-        try:
-            return version(distribution)
-        except PackageNotFoundError:
-            continue
+    for parent in (Path(place).parent for place in places or ()):
+        # the package may come from another distribution, as from onnxruntime-gpu
+        for folder in sorted(parent.glob(f"{module}*-*.dist-info")):
+            name, _, version = folder.name.removesuffix(".dist-info").partition("-")
+            if name == module or _brings(folder / "RECORD", module):
+                return version
     return None
+
+
+def _brings(record: Path, module: str) -> bool:
+    try:
+        lines = record.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return False
+    return any(line.startswith(f"{module}/__init__.py,") for line in lines)
 
 
 def _numbers(version: str) -> tuple[int, ...]:

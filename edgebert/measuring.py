@@ -17,6 +17,8 @@ BUDGET_SECONDS = 2.0
 HOPELESS = 2.0  # times the best, at two lengths or more: no longer length will make up for it
 _BLOCK = 10  # calls of one run in a row, as in `edgebert.bench`
 _ROUNDS = 8  # blocks of each run at a length, if there is time
+_ROUNDS_IF_CLEAR = 2  # enough where the second is behind by more than `_CLEAR` times
+_CLEAR = 1.3
 
 Run = Callable[[Batch], object]
 OnFailure = Callable[[str, BackendError], None]
@@ -100,7 +102,7 @@ class _Race:
         for number in range(_ROUNDS):
             left = until - time.perf_counter()
             calls = min(_BLOCK, int(left / max(sum(best.values()), 1e-9)) - 1)
-            if calls < 1:
+            if calls < 1 or (number >= _ROUNDS_IF_CLEAR and _is_clear(best)):
                 break
             for name in list(best) if number % 2 == 0 else reversed(list(best)):
                 self._block(name, batch, calls, best)
@@ -183,6 +185,11 @@ class _Race:
 
     def _lengths(self) -> list[int]:
         return next((list(self._seconds[name]) for name in self._running), [])
+
+
+def _is_clear(seconds: Mapping[str, float]) -> bool:
+    first, *others = sorted(seconds.values())
+    return not others or others[0] > _CLEAR * first
 
 
 def _mean(values: Mapping[int, float]) -> float:
