@@ -17,6 +17,7 @@ from edgebert.records import in_span, one_of
 
 FORMAT_VERSION = 2
 MANIFEST_NAME = "edgebert.json"
+TOKENIZER_NAME = "tokenizer.json"
 TASKS = (
     "text-classification",
     "regression",

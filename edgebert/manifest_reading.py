@@ -11,6 +11,7 @@ from edgebert.manifest import (
     FORMAT_VERSION,
     MANIFEST_NAME,
     MAX_ID,
+    TOKENIZER_NAME,
     Artifact,
     FileRecord,
     Golden,
@@ -46,6 +47,8 @@ def read_manifest(bundle: Path) -> Manifest:
         # What version 1 lacks has a default that means what version 1 meant.
         manifest = _build_manifest({**data, "format_version": FORMAT_VERSION})
         _check_golden(manifest)
+        if all(file.path != TOKENIZER_NAME for file in manifest.files):
+            raise ManifestError(f"files doesn't list {TOKENIZER_NAME}, which every artifact needs.")
     except ManifestError as error:
         raise ManifestError(f"{source}: {error}") from error
     return manifest

@@ -13,10 +13,10 @@ import tokenizers
 
 from edgebert.errors import DamagedBundleError, InputError
 from edgebert.inputs import check_choice, check_texts
+from edgebert.manifest import TOKENIZER_NAME
 from edgebert.offsets import ExactOffsets
+from edgebert.tokenizer_errors import blamed_on
 from edgebert.types import IntArray
-
-TOKENIZER_NAME = "tokenizer.json"
 
 
 @dataclass(frozen=True)
@@ -86,23 +86,24 @@ class Tokenizer:
         self._path = path = Path(directory) / TOKENIZER_NAME
         if not path.is_file():
             raise DamagedBundleError(f"{path} is missing; make the directory again.")
-        try:
-            self._tokenizer = tokenizers.Tokenizer.from_file(str(path))
-        except Exception as error:  # the library raises no narrower type
-            raise DamagedBundleError(f"{path} is damaged ({error}); make it again.") from error
-        self._tokenizer.no_padding()
-        self._tokenizer.no_truncation()
-        self._tokenizer.encode_special_tokens = True
         self.mask_id = special_ids.get("mask_token_id")
-        self._masking: tokenizers.Tokenizer | None = None
-        self._exact = ExactOffsets(self._tokenizer)
         self.pad_id = int(special_ids["pad_token_id"])
-        if self._tokenizer.id_to_token(self.pad_id) is None:
-            raise DamagedBundleError(f"{path} has no token with the pad_token_id {self.pad_id}.")
+        self._masking: tokenizers.Tokenizer | None = None
+        with blamed_on(path):
+            self._tokenizer = tokenizers.Tokenizer.from_file(str(path))
+            self._tokenizer.no_padding()
+            self._tokenizer.no_truncation()
+            self._tokenizer.encode_special_tokens = True
+            self._exact = ExactOffsets(self._tokenizer)
+            if self._tokenizer.id_to_token(self.pad_id) is None:
+                raise DamagedBundleError(
+                    f"{path} has no token with the pad_token_id {self.pad_id}."
+                )
 
     def num_special_tokens(self, pair: bool) -> int:
         """Count the tokens that are added to a text, or to a pair of texts."""
-        return int(self._tokenizer.num_special_tokens_to_add(pair))
+        with blamed_on(self._path):
+            return int(self._tokenizer.num_special_tokens_to_add(pair))
 
     def encode(
         self,
@@ -131,12 +132,14 @@ class Tokenizer:
         Raises:
             InputError: A text is no valid string, the two lists differ in length, ``max_length``
                 has no room for a token, or a text is too long and ``on_long`` is ``"error"``.
+            DamagedBundleError: The library can't do it with this ``tokenizer.json``.
         """
         check_choice("on_long", on_long, ("error", "truncate"))
         inputs = _inputs(texts, text_pairs)
         if max_length is not None:
             self._check_room(max_length, pair=text_pairs is not None)
-        encoded = (self._with_mask() if masks else self._tokenizer).encode_batch(inputs)
+        with blamed_on(self._path):
+            encoded = (self._with_mask() if masks else self._tokenizer).encode_batch(inputs)
         if max_length is not None and on_long == "error":
             _refuse_long([len(one.ids) for one in encoded], max_length, names)
         return [

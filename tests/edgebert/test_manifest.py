@@ -262,6 +262,12 @@ def test_two_artifacts_of_one_file_are_refused(tmp_path, data):
         Manifest.load(written(tmp_path, data))
 
 
+def test_the_tokenizer_must_be_listed(tmp_path, data):
+    put(data, "files.0.path", "vocab.txt")
+    with pytest.raises(ManifestError, match=r"files doesn't list tokenizer\.json"):
+        Manifest.load(written(tmp_path, data))
+
+
 @pytest.mark.parametrize(
     ("field", "value", "message"),
     [
