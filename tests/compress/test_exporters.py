@@ -9,7 +9,9 @@ from dataclasses import replace
 import pytest
 
 from compress import exporters
+from compress.export import ExportConfig
 from compress.exporters import EXPORTERS, get_exporter, plan_export
+from compress.options import load_run
 from edgebert.errors import BackendUnavailableError, InputError
 from runtimes import BACKENDS
 
@@ -102,3 +104,8 @@ def test_without_any_engine_there_is_nothing_to_export(without):
         without(backend)
     with pytest.raises(BackendUnavailableError):
         plan_export()
+
+
+def test_a_run_from_when_there_was_one_recipe_is_replayed(tmp_path):
+    (tmp_path / "run.json").write_text('{"step": "ExportConfig", "recipe": "blockwise"}')
+    assert load_run(ExportConfig, tmp_path / "run.json") == {"recipe": ("blockwise",)}
