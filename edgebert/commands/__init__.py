@@ -20,4 +20,5 @@ COMMANDS: dict[str, str] = {
     "bench": "time every artifact of a bundle on this machine",
     "backends": "list the engines and whether they are installed",
     "slim": "copy only what one device needs of a bundle",
+    "pull": "download a bundle from the model hub, whole and checked, or not at all",
 }

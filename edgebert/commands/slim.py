@@ -71,7 +71,32 @@ def slim(
             f"{source} is not a bundle: it has no {MANIFEST_NAME}. Make one with "
             f"`python -m compress.export --model {source} --output-dir OUT`."
         )
-    manifest = bundle.manifest
+    slimmed = keep(bundle.manifest, source, backend=backend, precision=precision)
+    for artifact in slimmed.artifacts:
+        bundle.check_files(artifact)
+    with whole_directory(output) as building:
+        for file in needed_files(slimmed):
+            target = building / file.path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(source / file.path, target)
+        slimmed.save(building)
+    return slimmed
+
+
+def keep(
+    manifest: Manifest, source: object, *, backend: str | None = None, precision: str | None = None
+) -> Manifest:
+    """Give a bundle's manifest with fewer artifacts, and a step in its lineage that says so.
+
+    Args:
+        manifest: Of the whole bundle.
+        source: Where that is, for the error.
+        backend: See `slim`.
+        precision: See `slim`.
+
+    Raises:
+        InputError: No artifact is left.
+    """
     kept = tuple(
         artifact
         for artifact in manifest.artifacts
@@ -82,19 +107,11 @@ def slim(
         raise InputError(
             f"{source} has no artifact {backend or 'any'}/{precision or 'any'}; it has: {there}."
         )
-    for artifact in kept:
-        bundle.check_files(artifact)
-    slimmed = replace(manifest, artifacts=kept, lineage=(*manifest.lineage, _step(kept)))
-    with whole_directory(output) as building:
-        for file in _files(slimmed):
-            target = building / file.path
-            target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(source / file.path, target)
-        slimmed.save(building)
-    return slimmed
+    return replace(manifest, artifacts=kept, lineage=(*manifest.lineage, _step(kept)))
 
 
-def _files(manifest: Manifest) -> set[FileRecord]:
+def needed_files(manifest: Manifest) -> set[FileRecord]:
+    """List the files that a manifest names, each once."""
     return {*manifest.files, *(file for item in manifest.artifacts for file in item.files)}
 
 
