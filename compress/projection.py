@@ -35,6 +35,8 @@ CLASSIFIERS = (
     ("pre_classifier", "classifier"),  # DistilBERT
     ("bert.pooler.dense", "classifier"),
     ("albert.pooler", "classifier"),
+    ("roberta.pooler.dense", "classifier"),  # of choices
+    ("sequence_summary.summary", "classifier"),  # ELECTRA, of choices
 )
 
 

@@ -7,7 +7,7 @@ import logging
 import pytest
 import torch
 import transformers
-from transformers import AutoModelForMaskedLM, AutoModelForSequenceClassification
+from transformers import AutoModelForSequenceClassification
 
 from compress.capture import Wanted, forward_features
 from compress.layer_map import layer_map
@@ -212,21 +212,6 @@ def test_basis_has_orthonormal_columns(teacher, batch):
     for calibration in ((), [batch]):
         basis = build(teacher, "L=2,H=24,A=4,I=48", calibration=calibration).basis
         torch.testing.assert_close(basis.T @ basis, torch.eye(24, dtype=torch.float64))
-
-
-@pytest.mark.parametrize("family", ["bert", "roberta", "electra", "albert", "distilbert"])
-@pytest.mark.parametrize("auto", [AutoModelForSequenceClassification, AutoModelForMaskedLM])
-def test_every_parameter_of_a_projected_student_comes_from_the_teacher(family, auto, batch):
-    torch.manual_seed(0)
-    teacher = auto.from_config(CONFIGS[family]()).eval()
-    small = {**batch, "input_ids": batch["input_ids"] % 50}
-    for calibration in ((), [small]):
-        first, second = (
-            build(teacher, "L=2,H=16,A=4,I=24", seed=seed, calibration=calibration).model
-            for seed in (0, 1)
-        )
-        for (name, a), b in zip(first.named_parameters(), second.parameters(), strict=True):
-            assert torch.equal(a, b), name
 
 
 def test_fewer_heads_keep_the_ones_that_do_something(batch):
