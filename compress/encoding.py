@@ -79,15 +79,13 @@ def encode_texts(
         encodings = tokenizer.encode(list(texts[part]), pairs, max_length=max_length)
         cut += sum(1 for encoding in encodings if encoding.dropped_tokens)
         parts.append(pack_encodings(encodings))
-    dropped = sum(part.dropped_tokens for part in parts)
+    joined = join_encoded(parts)
     if cut:
         logger.warning(
             "%d of %d texts are longer than %d tokens; %d tokens were cut off (--max-length).",
-            *(cut, len(texts), max_length, dropped),
+            *(cut, len(texts), max_length, joined.dropped_tokens),
         )
-    input_ids = [ids for part in parts for ids in part.input_ids]
-    token_type_ids = [types for part in parts for types in part.token_type_ids]
-    return EncodedTexts(input_ids, token_type_ids, _digest(input_ids, token_type_ids), dropped)
+    return joined
 
 
 def pack_encodings(encodings: Sequence[Encoding]) -> EncodedTexts:
@@ -95,6 +93,14 @@ def pack_encodings(encodings: Sequence[Encoding]) -> EncodedTexts:
     input_ids = [encoding.input_ids.astype(np.int32) for encoding in encodings]
     token_type_ids = [encoding.token_type_ids.astype(np.int32) for encoding in encodings]
     dropped = sum(encoding.dropped_tokens for encoding in encodings)
+    return EncodedTexts(input_ids, token_type_ids, _digest(input_ids, token_type_ids), dropped)
+
+
+def join_encoded(parts: Sequence[EncodedTexts]) -> EncodedTexts:
+    """Put the rows of several encodings behind each other."""
+    input_ids = [ids for part in parts for ids in part.input_ids]
+    token_type_ids = [types for part in parts for types in part.token_type_ids]
+    dropped = sum(part.dropped_tokens for part in parts)
     return EncodedTexts(input_ids, token_type_ids, _digest(input_ids, token_type_ids), dropped)
 
 

@@ -105,14 +105,15 @@ def _best(places: Places, context: str, threshold: float | None) -> tuple[tuple[
 def places_of(probe: Probe, values: FloatArray) -> list[Places]:
     """Score every place of each context that could be an answer."""
     rows, contexts = probe.rows, probe.split.text_pairs
-    if rows.windows is None or contexts is None:
+    if rows.texts is None or rows.windows is None or contexts is None:
         raise DataError(f"The rows of {probe.split.source} are of another task.")
     windows: list[list[AnswerWindow]] = [[] for _ in contexts]
     for owner, start, window in zip(rows.owners.tolist(), rows.starts, rows.windows, strict=False):
-        encoding = window.encoding
-        own = values[start : start + len(encoding)]  # [seq, 2]
+        text, places = rows.texts[owner], window.positions
+        own = values[start : start + len(places)]  # [seq, 2]
+        offsets = [(first, last) for first, last in text.offsets[places].tolist()]
         windows[owner].append(
-            AnswerWindow(own[:, 0], own[:, 1], encoding.offsets, encoding.text_ids == 1)
+            AnswerWindow(own[:, 0], own[:, 1], offsets, text.text_ids[places] == 1)
         )
     longest = probe.head.max_answer_length
     return [

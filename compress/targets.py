@@ -4,21 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from compress.answered import NOWHERE
 from compress.data import Split
 from compress.encoding import RowArray
 from compress.metrics import MULTI_LABEL, label_ids, label_matrix
 from compress.task_head import TaskHead
-from compress.task_rows import TaskRows
+from compress.task_rows import RowTokens, TaskRows, TextTokens
 from edgebert.errors import DataError
-from edgebert.tokenizer import Encoding
 from edgebert.types import IntArray
-from edgebert.windows import Window
+
+TagArray: TypeAlias = npt.NDArray[np.int16]
 
 IGNORED = -100  # what torch's cross entropy leaves out
 
@@ -31,12 +33,12 @@ class Targets:
         values: A row's target, or for ``multiple-choice`` a question's: int64 ``[n]``, float32
             ``[n]`` for a regression, float32 ``[n, C]`` for multi-label, int64 ``[n, 2]`` for the
             first and last token of an answer; None for tags.
-        tags: Places in the labels of each row's tokens, int64 ``[seq]`` a row; else None.
+        tags: Places in the labels of each row's tokens, int16 ``[seq]`` a row; else None.
         owners: For ``multiple-choice``: question of each row, int64 ``[rows]``; else None.
     """
 
     values: Tensor | None = None
-    tags: list[IntArray] | None = None
+    tags: list[TagArray] | None = None
     owners: IntArray | None = None
 
     def batch(self, rows: RowArray, length: int, *, device: torch.device | str = "cpu") -> Tensor:
@@ -96,7 +98,7 @@ def make_targets(rows: TaskRows, split: Split, head: TaskHead) -> Targets:
     raise DataError(f"{head.task} has no true labels.")
 
 
-def _tag_ids(rows: TaskRows, split: Split, labels: Sequence[str]) -> list[IntArray]:
+def _tag_ids(rows: TaskRows, split: Split, labels: Sequence[str]) -> list[TagArray]:
     """Give each row's tokens the tag of the word that they are the first of, else -100."""
     places = {label: place for place, label in enumerate(labels)}
     tags: list[Any] = split.labels or []
@@ -106,9 +108,9 @@ def _tag_ids(rows: TaskRows, split: Split, labels: Sequence[str]) -> list[IntArr
     texts, windows = _parts(rows, split)
     whole = []
     for text, one, first in zip(texts, tags, word_tokens(rows, split), strict=True):
-        ids = np.full(len(text), IGNORED, np.int64)
+        ids = np.full(len(text), IGNORED, np.int16)
         known = first >= 0
-        ids[first[known]] = np.array([places[tag] for tag in one], dtype=np.int64)[known]
+        ids[first[known]] = np.array([places[tag] for tag in one], dtype=np.int16)[known]
         whole.append(ids)
     return [
         whole[owner][window.positions]
@@ -133,11 +135,11 @@ def word_tokens(rows: TaskRows, split: Split) -> list[IntArray]:
     return [_first_tokens(text, spans) for text, spans in zip(texts, split.word_spans, strict=True)]
 
 
-def _first_tokens(text: Encoding, spans: Sequence[tuple[int, int]]) -> IntArray:
+def _first_tokens(text: TextTokens, spans: Sequence[tuple[int, int]]) -> IntArray:
     first = np.full(len(spans), -1, np.int64)
     word = 0
-    for token, (start, end) in enumerate(text.offsets):
-        if text.special_tokens_mask[token] or start >= end:
+    for token, (start, end) in enumerate(text.offsets.tolist()):
+        if start >= end:  # a special token too
             continue
         while word < len(spans) and spans[word][1] <= start:
             word += 1
@@ -151,10 +153,7 @@ def _answer_places(rows: TaskRows, split: Split) -> IntArray:
     """Find the first answer's tokens in each row, int64 ``[rows, 2]``; 0 where it isn't whole."""
     texts, windows = _parts(rows, split)
     answers: list[Any] = split.labels or []
-    whole = [
-        answer_tokens(text, one[0][1], one[0][1] + len(one[0][0])) if one else None
-        for text, one in zip(texts, answers, strict=True)
-    ]
+    whole = [_first_answer(text, one) for text, one in zip(texts, answers, strict=True)]
     places = np.zeros((len(rows), 2), np.int64)
     for row, (owner, window) in enumerate(zip(rows.owners.tolist(), windows, strict=True)):
         found = np.flatnonzero(np.isin(window.positions, whole[owner] or ()))
@@ -163,7 +162,15 @@ def _answer_places(rows: TaskRows, split: Split) -> IntArray:
     return places
 
 
-def answer_tokens(text: Encoding, start: int, end: int) -> tuple[int, int] | None:
+def _first_answer(text: TextTokens, answers: Sequence[tuple[str, int]]) -> tuple[int, int] | None:
+    """Find the tokens of the first answer that has a place; see `compress.answered`."""
+    for answer, start in answers:
+        if start != NOWHERE:
+            return answer_tokens(text, start, start + len(answer))
+    return None
+
+
+def answer_tokens(text: TextTokens, start: int, end: int) -> tuple[int, int] | None:
     """Find the tokens that cover characters of a context.
 
     Args:
@@ -174,15 +181,13 @@ def answer_tokens(text: Encoding, start: int, end: int) -> tuple[int, int] | Non
     Returns:
         First and last token, or None where the tokenizer leaves nothing of the answer.
     """
-    inside = [
-        token
-        for token, (first, last) in enumerate(text.offsets)
-        if first < end and last > start and first < last and text.text_ids[token] == 1
-    ]
-    return (inside[0], inside[-1]) if inside else None
+    first, last = text.offsets[:, 0], text.offsets[:, 1]
+    within = (text.text_ids == 1) & (first < last) & (first < end) & (last > start)
+    inside = np.flatnonzero(within)
+    return (int(inside[0]), int(inside[-1])) if inside.size else None
 
 
-def _parts(rows: TaskRows, split: Split) -> tuple[list[Encoding], list[Window]]:
+def _parts(rows: TaskRows, split: Split) -> tuple[list[TextTokens], list[RowTokens]]:
     if rows.texts is None or rows.windows is None:
         raise DataError(f"The rows of {split.source} have no tokens; they are of another task.")
     return rows.texts, rows.windows

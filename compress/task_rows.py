@@ -7,9 +7,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from compress.data import Split
-from compress.encoding import EncodedTexts, RowArray, encode_texts, pack_encodings
+from compress.encoding import (
+    EncodedTexts,
+    RowArray,
+    encode_texts,
+    join_encoded,
+    pack_encodings,
+)
 from compress.task_head import TaskHead
 from edgebert.errors import DataError
 from edgebert.tokenizer import Encoding, Tokenizer
@@ -17,6 +24,46 @@ from edgebert.types import IntArray
 from edgebert.windows import Window, cut_windows
 
 logger = logging.getLogger(__name__)
+
+_CHUNK_TEXTS = 256  # bounds what the tokenizer's own objects take, 400 bytes a token
+
+
+@dataclass(frozen=True, eq=False)
+class TextTokens:
+    """What ties the tokens of a whole text, or of a whole pair, to its characters.
+
+    Small on purpose, nine bytes a token: SQuAD has fifteen million.
+
+    Attributes:
+        offsets: Start and end of each token in characters of its text, int32 ``[seq, 2]``.
+        text_ids: Which text a token is of: 0, 1 for the second, -1 for a special token, int8
+            ``[seq]``.
+    """
+
+    offsets: npt.NDArray[np.int32]
+    text_ids: npt.NDArray[np.int8]
+
+    @classmethod
+    def of(cls, encoding: Encoding) -> TextTokens:
+        """Keep what counts of an encoding."""
+        offsets = np.array(encoding.offsets, dtype=np.int32).reshape(-1, 2)
+        return cls(offsets, encoding.text_ids.astype(np.int8))
+
+    def __len__(self) -> int:
+        return len(self.text_ids)
+
+
+@dataclass(frozen=True, eq=False)
+class RowTokens:
+    """Which tokens of its text a row is made of.
+
+    Attributes:
+        positions: Where each is in the whole text, rising, int32 ``[seq]``.
+        best: Whether no other row has more context on both sides of it, bool ``[seq]``.
+    """
+
+    positions: npt.NDArray[np.int32]
+    best: npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,8 +81,8 @@ class TaskRows:
 
     encoded: EncodedTexts
     owners: IntArray
-    texts: list[Encoding] | None = None
-    windows: list[Window] | None = None
+    texts: list[TextTokens] | None = None
+    windows: list[RowTokens] | None = None
 
     def __len__(self) -> int:
         return len(self.encoded)
@@ -115,17 +162,32 @@ def _token_rows(
     split: Split, tokenizer: Tokenizer, *, max_length: int, stride: int | None
 ) -> TaskRows:
     """Cut each text, of a pair the second one, so that every token is in a row."""
-    texts = tokenizer.encode(split.texts, split.text_pairs, max_length=None)
-    side = 0 if split.text_pairs is None else 1
-    windows: list[Window] = []
+    texts: list[TextTokens] = []
+    windows: list[RowTokens] = []
     owners: list[int] = []
-    for example, text in enumerate(texts):
-        of = f"Row {example + 1}" if split.ids is None else split.ids[example]
-        name = f"{of} of {split.source}"
-        found = cut_windows(text, max_length=max_length, stride=stride, side=side, name=name)
-        windows += found
-        owners += [example] * len(found)
-    encoded = pack_encodings([window.encoding for window in windows])
+    parts: list[EncodedTexts] = []
+    for start in range(0, len(split), _CHUNK_TEXTS):
+        part = slice(start, start + _CHUNK_TEXTS)
+        pairs = None if split.text_pairs is None else split.text_pairs[part]
+        found: list[Window] = []
+        for text in tokenizer.encode(split.texts[part], pairs, max_length=None):
+            cut = cut_windows(
+                text,
+                max_length=max_length,
+                stride=stride,
+                side=0 if pairs is None else 1,
+                name=_name(split, len(texts)),
+            )
+            owners += [len(texts)] * len(cut)
+            texts.append(TextTokens.of(text))
+            found += cut
+        windows += [RowTokens(one.positions.astype(np.int32), one.best) for one in found]
+        parts.append(pack_encodings([one.encoding for one in found]))
     if len(windows) > len(texts):
         logger.info("%s: %d texts give %d windows.", split.source, len(texts), len(windows))
-    return TaskRows(encoded, np.array(owners, dtype=np.int64), texts, windows)
+    return TaskRows(join_encoded(parts), np.array(owners, dtype=np.int64), texts, windows)
+
+
+def _name(split: Split, example: int) -> str:
+    one = f"Row {example + 1}" if split.ids is None else split.ids[example]
+    return f"{one} of {split.source}"

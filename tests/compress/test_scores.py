@@ -74,7 +74,7 @@ def test_a_word_in_two_windows_is_read_where_it_has_the_most_context(tokenizer):
     assert len(split) > 1
     values = np.zeros((split.size, 3), dtype=np.float32)
     for start, window in zip(split.rows.starts, split.rows.windows, strict=False):
-        tokens = start + np.arange(len(window.encoding))
+        tokens = start + np.arange(len(window.positions))
         values[tokens, np.where(window.best, 0, 1)] = 1.0  # B-X where it is best, else I-X
     assert set(predictions(split, values).tolist()) == {0}
 
