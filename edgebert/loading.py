@@ -16,7 +16,7 @@ from edgebert.bundle import Bundle, name_of, why_not_here
 from edgebert.cache import read_record, write_record
 from edgebert.cpu import cpu_features, cpu_name
 from edgebert.engine import Engine
-from edgebert.errors import BackendError, BundleError
+from edgebert.errors import BackendError, BundleError, InputError, SelfTestError
 from edgebert.manifest import Artifact
 from edgebert.selection import Selection
 from edgebert.selftest import run_self_test
@@ -90,6 +90,7 @@ def open_artifact(
     self_test: str,
     *,
     why: str = "asked for",
+    checked: bool = False,
 ) -> Opened:
     """Open one artifact whose files are right and that reproduces its golden outputs here.
 
@@ -99,36 +100,46 @@ def open_artifact(
         options: How the engine may use the machine.
         self_test: See `edgebert.Runtime`.
         why: What `Opened.why` says; without golden outputs, that nothing was verified, too.
+        checked: Whether sizes and hashes of its files were compared before.
 
     Raises:
         DamagedBundleError: A file is missing or changed.
         SelfTestError: The golden outputs don't come out.
         BackendError: The engine is not installed, or failed.
     """
-    # Files that passed in this very state (size, time, inode) aren't hashed again: a second of
-    # every start for a large bundle. `edgebert verify` and self_test="always" hash always.
-    stamps = bundle.stamps(artifact)
-    manifest_sha256 = bundle.manifest_sha256  # it says which hashes are right, too
-    folder = str(bundle.directory.resolve())
-    place = _digest("files", folder, artifact.files[0].path, manifest_sha256)
-    unchanged = self_test == "first-load" and stamps is not None and read_record(place) == stamps
-    if not unchanged:
-        bundle.check_files(artifact)
-        write_record(place, stamps)
+    if not checked:
+        _check_files(bundle, artifact, self_test)
     tokenizer = Tokenizer(bundle.directory, special_ids=bundle.manifest.special_ids)
     engine = Engine(bundle.directory, artifact, options, manifest=bundle.manifest)
-    key = _digest("self-test", *_identity(manifest_sha256, artifact, engine.name))
+    key = _digest("self-test", *_identity(bundle.manifest_sha256, artifact, engine.name))
     if not bundle.manifest.verified:
         return Opened(tokenizer=tokenizer, engine=engine, why=f"{why}; {NOT_VERIFIED}")
     if self_test == "always" or (self_test == "first-load" and read_record(key) is None):
         try:
             worst = run_self_test(engine.backend(), tokenizer, bundle.manifest, artifact)
-        except (BundleError, BackendError):
+        except InputError as error:  # of vectors that are all zeros
+            engine.close()
+            raise SelfTestError(f"{name_of(artifact)} gives unusable outputs: {error}") from error
+        except BaseException:
             engine.close()
             raise
         logger.info("%s passed its self-test, off by %.2g at most", name_of(artifact), worst)
         write_record(key, {"artifact": artifact.files[0].path, "max_abs": worst})
     return Opened(tokenizer=tokenizer, engine=engine, why=why)
+
+
+def _check_files(bundle: Bundle, artifact: Artifact, self_test: str) -> None:
+    """Compare sizes and hashes, unless the files passed in this very state: size, time, inode.
+
+    That is a second of every start for a large bundle. ``self_test="always"`` compares always.
+    """
+    stamps = bundle.stamps(artifact)
+    folder = str(bundle.directory.resolve())
+    # the manifest says which hashes are right, too
+    place = _digest("files", folder, artifact.files[0].path, bundle.manifest_sha256)
+    if self_test != "first-load" or stamps is None or read_record(place) != stamps:
+        bundle.check_files(artifact)
+        write_record(place, stamps)
 
 
 class _Loader:
@@ -170,11 +181,13 @@ class _Loader:
         if known is not None:
             why = selection.explain(known, when="at an earlier load")
             return self.open_first(selection.ranked(known), why)
+        whole = [artifact for artifact in candidates if self._is_whole(artifact)]
         every: list[Opened] = []
         kept = None
         try:
-            for artifact in candidates:
-                opened = self._open(artifact, f"{name_of(artifact)}: the only one that can be used")
+            for artifact in whole:
+                why = f"{name_of(artifact)}: the only one that can be used"
+                opened = self._open(artifact, why, checked=True)
                 every += [opened] if opened else []
             kept = self._fastest(selection, every) if len(every) > 1 else next(iter(every), None)
         finally:
@@ -195,10 +208,20 @@ class _Loader:
         why = self._explained(selection.explain(measured, when=when))
         return replace(by_path[measured.fastest], why=why)
 
-    def _open(self, artifact: Artifact, why: str) -> Opened | None:
-        why = self._explained(why or name_of(artifact))
+    def _is_whole(self, artifact: Artifact) -> bool:
+        """Check the files of one of several artifacts, before an engine is started for any."""
         try:
-            return open_artifact(self._bundle, artifact, self._options, self._self_test, why=why)
+            _check_files(self._bundle, artifact, self._self_test)
+        except BundleError as error:
+            self.give_up([artifact], error)
+            return False
+        return True
+
+    def _open(self, artifact: Artifact, why: str, *, checked: bool = False) -> Opened | None:
+        why = self._explained(why or name_of(artifact))
+        how = (self._options, self._self_test)
+        try:
+            return open_artifact(self._bundle, artifact, *how, why=why, checked=checked)
         except (BundleError, BackendError) as error:
             self.give_up([artifact], error)
         return None

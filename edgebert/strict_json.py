@@ -26,8 +26,11 @@ def read_json(path: Path) -> tuple[Any, bytes]:
         if path.exists():
             raise ValueError("it is no regular file")  # reading a pipe would wait for ever
         raise FileNotFoundError(path)
+    size_bytes = path.stat().st_size
+    if size_bytes > MAX_BYTES:
+        raise ValueError(f"it has {size_bytes} bytes, more than {MAX_BYTES}")
     with path.open("rb") as stream:
-        data = stream.read(MAX_BYTES + 1)
+        data = stream.read(size_bytes)  # and no more, should it grow
     return parse_json(data), data
 
 
@@ -40,7 +43,7 @@ def parse_json(data: bytes) -> Any:
             deep.
     """
     if len(data) > MAX_BYTES:
-        raise ValueError(f"it has more than {MAX_BYTES} bytes")
+        raise ValueError(f"it has {len(data)} bytes, more than {MAX_BYTES}")
     # Every value but the first of its list or object comes after a comma. Counted before parsing,
     # as "[],[],[]" takes twenty times its size in memory.
     if data.count(b",") + data.count(b"[") + data.count(b"{") > MAX_VALUES:
