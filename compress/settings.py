@@ -21,7 +21,9 @@ Task = Literal[
     "fill-mask",
     "feature-extraction",
 ]
-ProblemType = Literal["single_label_classification", "multi_label_classification"]
+ProblemType = Literal[  # the last is transformers' word for what is a task here; see DataConfig
+    "single_label_classification", "multi_label_classification", "regression"
+]
 Pooling = Literal["mean", "cls", "max"]
 Scheduler = Literal["linear", "cosine", "constant"]
 
@@ -59,6 +61,8 @@ class DataConfig:
 
     def __post_init__(self) -> None:
         check_values(self)
+        if self.problem_type == "regression":
+            raise InputError("Scores are a task of their own: give --task regression alone.")
         if self.dataset and self.train_file:
             raise InputError("Give --dataset or --train-file, not both.")
         has_train = self.train_file or self.dataset

@@ -6,7 +6,7 @@ import pytest
 
 from compress.data import load_data
 from compress.settings import DataConfig
-from edgebert.errors import DataError
+from edgebert.errors import DataError, InputError
 from tests.compress.task_files import load, read, write, write_rows
 
 TAGGED = ("film\tO", "New\tB-LOC", "York\tI-LOC", "", "Ann\tB-PER", "is\tO", "fun\tO")
@@ -228,3 +228,8 @@ def test_words_choices_and_ids_go_with_the_rows_of_a_dev_cut(tmp_path):
         for prompt, choices, label in zip(split.texts, split.choices, split.labels, strict=True):
             assert choices == (f"a{prompt[1:]}", f"b{prompt[1:]}")
             assert label == int(prompt[1:]) % 2
+
+
+def test_regression_as_a_problem_type_is_refused_with_the_task_to_give():
+    with pytest.raises(InputError, match="--task regression"):
+        DataConfig(problem_type="regression")
