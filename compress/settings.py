@@ -34,7 +34,9 @@ class DataConfig:
 
     task: Task = option("text-classification", help="What the model is for")
     dataset: str | None = option(None, help="Hub dataset as path/config, like glue/sst2")
-    train_file: Path | None = option(None, help="TSV, CSV, JSONL or Parquet, plain or .gz")
+    train_file: Path | None = option(
+        None, help="TSV, CSV, JSONL, JSON, CoNLL or Parquet, plain or .gz"
+    )
     dev_file: Path | None = option(
         None,
         help="Same forms; cut from train when absent",

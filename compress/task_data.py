@@ -70,7 +70,8 @@ class TaskData:
     @property
     def no_answer(self) -> bool:
         """Whether a question of the training rows has no answer, as in SQuAD 2.0."""
-        return any(answers == () for answers in self.train.labels or [])
+        questions = self.problem_type is None  # else it may be a text without any class
+        return questions and any(answers == () for answers in self.train.labels or [])
 
 
 def make_split(

@@ -125,6 +125,19 @@ def test_a_json_line_that_is_no_object_is_a_bad_row(tmp_path):
     assert "a.jsonl:3: not JSON" in message
 
 
+@pytest.mark.parametrize("shape", ["{}", '{{"data": {}}}'])
+def test_a_json_file_is_a_list_of_objects(tmp_path, shape):
+    rows = '[{"text": "a", "label": 1}, {"text": "b"}]'
+    table = read_table(write(tmp_path / "a.json", shape.format(rows)))
+    assert table.columns == {"text": ["a", "b"], "label": [1, None]}
+    assert table.bad.unit == "row"
+
+
+def test_an_item_of_a_json_file_that_is_no_object_is_a_bad_row(tmp_path):
+    table = read_table(write(tmp_path / "a.json", '[{"text": "a"}, "b"]'))
+    assert "a.json:2: holds a str, not an object" in bad_rows(table)
+
+
 def test_a_quote_left_open_in_csv_is_named_by_its_line(tmp_path):
     table = read_table(write(tmp_path / "a.csv", 'text,label\na,x\n"b,y\nc,z\n'))
     assert "a.csv:3: not CSV" in bad_rows(table)
