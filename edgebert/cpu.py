@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import platform
-import subprocess
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -163,6 +162,8 @@ def _windows_features() -> tuple[str, ...]:
 
 
 def _sysctl(name: str) -> str:
+    import subprocess  # 5 ms of a cold start, and for macOS only
+
     try:
         done = subprocess.run(
             ["/usr/sbin/sysctl", *(["-n"] if name != "-a" else []), name],

@@ -7,6 +7,7 @@ import json
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import tokenizers
@@ -18,10 +19,12 @@ from edgebert.cpu import cpu_features, cpu_name
 from edgebert.engine import Engine
 from edgebert.errors import BackendError, BundleError, InputError, SelfTestError
 from edgebert.manifest import Artifact
-from edgebert.selection import Selection
 from edgebert.selftest import run_self_test
 from edgebert.tokenizer import Tokenizer
 from runtimes import SessionOptions
+
+if TYPE_CHECKING:
+    from edgebert.selection import Selection
 
 logger = logging.getLogger(__name__)
 
@@ -176,6 +179,8 @@ class _Loader:
 
     def open_fastest(self, candidates: list[Artifact]) -> Opened | None:
         """Open the artifact that was measured to be the fastest, after measuring if need be."""
+        from edgebert.selection import Selection  # of no use where a backend is named
+
         selection = Selection(self._bundle, candidates, self._options)
         known = selection.remembered()
         if known is not None:
