@@ -8,7 +8,11 @@ from edgebert.types import Batch
 from runtimes import BACKENDS, BackendSpec, SessionOptions, available_backends, load_backend
 from tests.edgebert.bundles import hidden_by_hand, write_graph
 
-PATHS = {"onnx": "onnx/model.onnx", "openvino": "openvino/openvino_model.xml"}
+PATHS = {
+    "onnx": "onnx/model.onnx",
+    "openvino": "openvino/openvino_model.xml",
+    "tflite": "tflite/model.tflite",
+}
 
 
 @pytest.fixture(scope="module")
@@ -20,6 +24,10 @@ def models(tmp_path_factory):
 
         graph = ov.convert_model(str(folder / PATHS["onnx"]))
         ov.save_model(graph, str(folder / PATHS["openvino"]), compress_to_fp16=False)
+    if "tflite" in available_backends():
+        from tests.runtimes.tflite_graph import write_tflite_graph
+
+        write_tflite_graph(folder / PATHS["tflite"])
     return folder
 
 
