@@ -15,6 +15,7 @@ import torch
 
 from compress.graph_module import GraphModule
 from edgebert.errors import GateError, ModelError
+from edgebert.positions import max_positions
 from runtimes.openvino import MAX_LENGTH_KEY, ov
 
 MIN_ENGINE = "openvino 2024.4"  # the oldest that files of ours were run on
@@ -46,14 +47,15 @@ def export_openvino(module: GraphModule, path: Path, *, max_length: int) -> None
     Args:
         module: The model with its head and named outputs.
         path: Of the ``.xml``; its folder exists.
-        max_length: Longest input in tokens; the engine is given no longer one by padding.
+        max_length: Longest input in tokens; with a position table it may be all that has room.
 
     Raises:
         ModelError: The converter doesn't know an operator of the model.
         GateError: The ``.bin`` is larger than the parameters: a shared weight was copied.
     """
     model = _convert(module)
-    model.set_rt_info(str(max_length), MAX_LENGTH_KEY)
+    positions = max_positions(module.model.config.to_dict())
+    model.set_rt_info(str(max(max_length, positions or 0)), MAX_LENGTH_KEY)
     save_ir(model, path)
     limit = MAX_GROWTH * 4 * sum(parameter.numel() for parameter in module.parameters())
     size_bytes = path.with_suffix(".bin").stat().st_size

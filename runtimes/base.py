@@ -51,7 +51,8 @@ class Backend(Protocol):
 
         Returns:
             Every output by name: ``logits`` float32 ``[batch, labels]``, or ``last_hidden_state``
-            float32 ``[batch, seq, hidden]``.
+            float32 ``[batch, seq, hidden]``. Where a text is padded, the values of its tokens mean
+            nothing: an engine may have left them out, and then they are 0.
 
         Raises:
             BackendRunError: The engine failed.

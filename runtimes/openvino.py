@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import sys
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +12,8 @@ from edgebert.errors import BackendRunError
 from edgebert.types import Batch, FloatArray
 from runtimes.base import SessionOptions
 from runtimes.names import feed, known_name
+from runtimes.pool import Pool
+from runtimes.shapes import pieces, put_together, take
 
 # Importing openvino starts a thread that sends data to its maker, unless this package of its own is
 # absent. An app that wants it imports it before us.
@@ -52,6 +51,8 @@ class OpenVinoBackend:
         try:
             reader = FrontEndManager().load_by_framework("ir")  # no other format's parser sees it
             model = reader.convert(reader.load(str(artifact)))
+            told = model.has_rt_info(MAX_LENGTH_KEY)
+            limit = int(model.get_rt_info(MAX_LENGTH_KEY).value) if told else None
             # A Core of its own: a forked child must share nothing with its parent's.
             compiled = ov.Core().compile_model(model, "CPU", _settings(options))
             precision = compiled.get_property("INFERENCE_PRECISION_HINT")
@@ -72,7 +73,13 @@ class OpenVinoBackend:
         }
         self.inputs = list(self._ranks)
         self.outputs = [known_name(_name(port)) for port in compiled.outputs]
-        self._requests: _Requests | None = _Requests(compiled)
+        # The number of labels never varies; that of choices does, and such a model has no tags.
+        choices = max(map(int, filter(None, self._ranks.values()))) > 2
+        self._per_token = [not choices and _varies(port) for port in compiled.outputs]
+        self._limit = limit
+        self._requests: Pool[ov.InferRequest] | None = Pool(
+            compiled.create_infer_request, limit=_MOST_REQUESTS
+        )
 
     def run(self, batch: Batch) -> dict[str, FloatArray]:
         """See `runtimes.base.Backend.run`."""
@@ -81,13 +88,7 @@ class OpenVinoBackend:
             raise BackendRunError(f"{self._artifact} was closed; open it again.")
         try:
             with requests.borrow() as request:
-                request.infer(feed(batch, self._ranks), share_inputs=True)
-                found = [request.get_output_tensor(i).data for i in range(len(self.outputs))]
-                # A copy: the request's own memory is overwritten by its next user.
-                return {
-                    name: np.array(values, dtype=np.float32)
-                    for name, values in zip(self.outputs, found, strict=True)
-                }
+                return self._run_pieces(request, batch)
         except Exception as error:  # as above
             shape = list(batch.input_ids.shape)
             raise BackendRunError(
@@ -97,27 +98,25 @@ class OpenVinoBackend:
 
     def close(self) -> None:
         """See `runtimes.base.Backend.close`."""
-        self._requests = None
+        requests, self._requests = self._requests, None
+        if requests is not None:
+            requests.close()
 
-
-class _Requests:
-    """Infer requests of one compiled model: made when needed, up to a bound, and used again."""
-
-    def __init__(self, compiled: ov.CompiledModel) -> None:
-        self._compiled = compiled
-        self._free: list[ov.InferRequest] = []
-        self._places = threading.BoundedSemaphore(_MOST_REQUESTS)
-
-    @contextmanager
-    def borrow(self) -> Iterator[ov.InferRequest]:
-        """Lend a request to one thread; wait where all are out. One that failed is not kept."""
-        with self._places:
-            try:
-                request = self._free.pop()
-            except IndexError:
-                request = self._compiled.create_infer_request()
-            yield request
-            self._free.append(request)  # list's own pop and append need no lock
+    def _run_pieces(self, request: ov.InferRequest, batch: Batch) -> dict[str, FloatArray]:
+        """Run a batch in the shapes that `runtimes.shapes` allows."""
+        cut = list(pieces(batch, limit=self._limit))
+        found: list[list[FloatArray]] = []  # by piece, then by output
+        for piece in cut:
+            request.infer(feed(take(batch, piece), self._ranks), share_inputs=True)
+            tensors = [request.get_output_tensor(index) for index in range(len(self.outputs))]
+            # Copies: the request's own memory is overwritten by its next run.
+            found.append([np.array(tensor.data, dtype=np.float32) for tensor in tensors])
+        return {
+            name: put_together(list(zip(cut, values, strict=True)), batch, per_token=per_token)
+            for name, per_token, values in zip(
+                self.outputs, self._per_token, zip(*found, strict=True), strict=True
+            )
+        }
 
 
 def _settings(options: SessionOptions) -> dict[str, Any]:  # values of three types
@@ -132,6 +131,12 @@ def _settings(options: SessionOptions) -> dict[str, Any]:  # values of three typ
     if options.threads is not None:
         settings["INFERENCE_NUM_THREADS"] = options.threads
     return settings
+
+
+def _varies(port: Any) -> bool:
+    """Tell whether an output's second axis is open, as in ``[batch, seq, …]``."""
+    shape = port.get_partial_shape()
+    return bool(shape.rank.get_length() > 1 and shape[1].is_dynamic)
 
 
 def _name(port: Any, known: tuple[str, ...] = ()) -> str:
