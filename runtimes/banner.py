@@ -25,7 +25,8 @@ def without_line(known: bytes) -> Iterator[None]:
         yield
         return
     reader, writer = os.pipe()
-    os.set_blocking(reader, False)  # a child forked meanwhile may hold the writer for ever
+    if hasattr(os, "set_blocking"):  # a child forked meanwhile may hold the writer for ever
+        os.set_blocking(reader, False)
     os.dup2(writer, _STDERR)
     os.close(writer)
     try:

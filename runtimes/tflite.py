@@ -19,7 +19,7 @@ from runtimes import installed_engine
 from runtimes.banner import without_line
 from runtimes.base import SessionOptions
 from runtimes.pool import Pool
-from runtimes.tflite_file import damage_of
+from runtimes.tflite_file import check_whole
 from runtimes.tflite_signatures import Signature, read_signatures
 
 # Not by name: either package may be the one that isn't there.
@@ -58,15 +58,7 @@ class TfliteBackend:
         self._helpers: ThreadPoolExecutor | None = None
         self._lock = Lock()
         self._closed = False
-        try:
-            damage = damage_of(artifact)
-            if damage is None:
-                with self._small.borrow() as worker:
-                    self._signatures = worker.read_signatures()
-        except Exception as error:  # the engine's errors have no parent of their own
-            raise self._cannot_open(_one_line(error)) from error
-        if damage is not None:
-            raise self._cannot_open(f"{damage}.")
+        self._signatures = self._read_signatures()
         self.inputs = sorted(self._signatures[0].inputs)
         self.outputs = sorted(self._signatures[0].outputs)
 
@@ -164,11 +156,25 @@ class TfliteBackend:
             for name, shape in self._signatures[0].outputs.items()
         }
 
-    def _cannot_open(self, reason: str) -> BackendRunError:
-        return BackendRunError(
-            f"{self.engine} can't open {self._artifact}: {reason} The file is damaged, or made for "
-            "a newer engine; `edgebert verify` on the bundle tells which."
-        )
+    def _read_signatures(self) -> list[Signature]:
+        """Open the first interpreter, once the file is known to be whole."""
+        try:
+            check_whole(self._artifact)
+            with self._small.borrow() as worker:
+                misread = _PACKAGE == "tflite-runtime" and worker.has_row_scales()
+                signatures = worker.read_signatures()
+        except Exception as error:  # the engine's errors have no parent of their own
+            raise BackendRunError(
+                f"{self.engine} can't open {self._artifact}: {_one_line(error)} The file is "
+                "damaged, or made for a newer engine; `edgebert verify` on the bundle tells which."
+            ) from error
+        if misread:
+            raise BackendRunError(
+                f"{self.engine} reads {self._artifact} wrong without a word: its INT8 weights have "
+                "one scale a row. Install ai-edge-litert, or ship the artifact of the INT8 recipe "
+                "'compatible'."
+            )
+        return signatures
 
 
 class _Worker:
@@ -187,6 +193,11 @@ class _Worker:
     def read_signatures(self) -> list[Signature]:
         """Read all signatures, the shortest first."""
         return read_signatures(self._interpreter)
+
+    def has_row_scales(self) -> bool:
+        """Tell whether a weight is INT8 with a scale for each of its rows."""
+        tensors = self._interpreter.get_tensor_details()
+        return any(len(one["quantization_parameters"]["scales"]) > 1 for one in tensors)
 
     def run(self, signature: Signature, batch: Batch, row: int) -> dict[str, FloatArray]:
         """Run one text of a batch, float32 ``[1, …]`` by name, padded like the signature."""

@@ -12,33 +12,40 @@ from collections.abc import Iterator
 from pathlib import Path
 
 _IDENTIFIER = b"TFL3"
-_SUBGRAPHS, _BUFFERS = 2, 4  # fields of the root table
+_CODES, _SUBGRAPHS, _BUFFERS, _SIGNATURES = 1, 2, 4, 7  # fields of the root table
 _DATA, _OFFSET, _SIZE = 0, 1, 2  # fields of a buffer
 _MOST_TABLES = 1 << 18  # of one kind; MiniLM with seven signatures has 1,500 buffers
 
 
-def damage_of(path: Path) -> str | None:
-    """Say what is wrong with a file, or None.
+class DamagedFileError(Exception):
+    """The file is no TFLite model, or not all of one."""
+
+
+def check_whole(path: Path) -> None:
+    """Refuse a file that is no TFLite model, or not all of one.
 
     Raises:
         OSError: The file can't be read.
+        DamagedFileError: With what is wrong with it.
     """
     with path.open("rb") as stream:
         start = stream.read(8)
         if start[4:] != _IDENTIFIER:
-            return f"bytes 4 to 7 are {start[4:]!r}, not {_IDENTIFIER!r}"
+            raise DamagedFileError(f"bytes 4 to 7 are {start[4:]!r}, not {_IDENTIFIER!r}.")
         with mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as content:
             try:
                 _follow(content)
-            except (struct.error, IndexError):
-                return f"its offsets lead out of its {len(content)} bytes"
-    return None
+            except (struct.error, IndexError) as error:
+                raise DamagedFileError(
+                    f"its offsets lead out of its {len(content)} bytes."
+                ) from error
 
 
 def _follow(content: mmap.mmap) -> None:
     root = _number(content, "<I", 0)
-    for graph in _tables(content, root, _SUBGRAPHS):
-        _field(content, graph, 0)
+    for field in (_CODES, _SUBGRAPHS, _SIGNATURES):
+        for table in _tables(content, root, field):
+            _require(content, table + _size(content, table))
     for buffer in _tables(content, root, _BUFFERS):
         place = _field(content, buffer, _DATA)
         if place is not None:
@@ -60,6 +67,10 @@ def _tables(content: mmap.mmap, table: int, field: int) -> Iterator[int]:
         raise IndexError(count)
     for entry in range(vector + 4, vector + 4 + 4 * count, 4):
         yield entry + _number(content, "<I", entry)
+
+
+def _size(content: mmap.mmap, table: int) -> int:
+    return _number(content, "<H", table - _number(content, "<i", table) + 2)
 
 
 def _field(content: mmap.mmap, table: int, field: int) -> int | None:

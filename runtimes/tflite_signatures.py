@@ -47,13 +47,13 @@ def read_signatures(interpreter: Any) -> list[Signature]:
         for name in interpreter.get_signature_list()
     ]
     if not found:
-        raise UnsuitedSignatureError("it has no signature")
+        raise UnsuitedSignatureError("it has no signature.")
     found.sort(key=lambda signature: signature.length)
     for signature in found[1:]:
         if (signature.inputs, signature.outputs) != (found[0].inputs, found[0].outputs):
             raise UnsuitedSignatureError(
                 f"its signatures {found[0].name!r} and {signature.name!r} differ in more than "
-                "their length"
+                "their length."
             )
     return found
 
@@ -64,7 +64,7 @@ def _read(name: str, runner: Any) -> Signature:
     shape = shapes.pop() if len(shapes) == 1 else ()
     if len(shape) != 2 or shape[0] != 1:
         raise UnsuitedSignatureError(
-            f"signature {name!r} doesn't take inputs of one shape, [1, length]"
+            f"signature {name!r} doesn't take inputs of one shape, [1, length]."
         )
     outputs = {
         output: _shape(output, tuple(map(int, detail["shape"])), shape[1], name)
@@ -83,6 +83,6 @@ def _shape(
     if shape[:1] != (1,) or (rest[:1] == (None,) and shape[1] != length):
         raise UnsuitedSignatureError(
             f"signature {signature!r} gives {output!r} of shape {list(shape)} for one text of "
-            f"{length} tokens"
+            f"{length} tokens."
         )
     return rest

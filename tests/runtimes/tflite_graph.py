@@ -12,7 +12,7 @@ from ai_edge_litert import schema_py_generated as schema
 
 from tests.edgebert.bundles import HIDDEN, TABLE, TYPES
 
-_KINDS = {"f": schema.TensorType.FLOAT32, "i": schema.TensorType.INT32}
+_KINDS = {"f": schema.TensorType.FLOAT32, "i": schema.TensorType.INT32, "b": schema.TensorType.INT8}
 INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 
 
@@ -32,7 +32,8 @@ class _Graph:
     def constant(self, values: Any) -> int:
         data = np.frombuffer(values.tobytes(), dtype=np.uint8)
         self.model.buffers.append(schema.BufferT(data=data))
-        return self.tensor("c", values.shape, values.dtype.kind, len(self.model.buffers) - 1)
+        kind = "b" if values.dtype == np.int8 else values.dtype.kind
+        return self.tensor("c", values.shape, kind, len(self.model.buffers) - 1)
 
     def op(self, kind: str, inputs: list[int], shape: Sequence[int], **options: Any) -> int:
         code = getattr(schema.BuiltinOperator, kind)
@@ -51,20 +52,31 @@ class _Graph:
         return output
 
 
-def write_tflite_graph(path: Path, *, lengths: Sequence[int] = (4, 8, 32)) -> None:
-    """Write the model of `tests.edgebert.bundles`, with ``last_hidden_state``."""
+def write_tflite_graph(
+    path: Path,
+    *,
+    lengths: Sequence[int] = (4, 8, 32),
+    row_scales: bool = False,
+) -> None:
+    """Write the model of `tests.edgebert.bundles`, with ``last_hidden_state``.
+
+    Args:
+        path: The file.
+        lengths: One signature each.
+        row_scales: Say of the table of words that it is INT8 with one scale a row.
+    """
     model = schema.ModelT(
         version=3, operatorCodes=[], subgraphs=[], buffers=[schema.BufferT()], signatureDefs=[]
     )
     for length in lengths:
-        _add_signature(model, length)
+        _add_signature(model, length, row_scales=row_scales)
     builder = flatbuffers.Builder(1 << 16)
     builder.Finish(model.Pack(builder), file_identifier=b"TFL3")
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(builder.Output())
 
 
-def _add_signature(model: Any, length: int) -> None:
+def _add_signature(model: Any, length: int, *, row_scales: bool) -> None:
     name = f"s{length}"
     graph = _Graph(model, name)
     inputs = [graph.tensor(key, (1, length), "i") for key in INPUTS]
@@ -80,7 +92,12 @@ def _add_signature(model: Any, length: int) -> None:
         return found
 
     first = graph.constant(np.array([0], dtype=np.int32))
-    words = graph.op("EMBEDDING_LOOKUP", [flat(ids), graph.constant(TABLE)], (length, HIDDEN))
+    table = graph.constant(TABLE.astype(np.int8)) if row_scales else graph.constant(TABLE)
+    if row_scales:
+        graph.graph.tensors[table].quantization = schema.QuantizationParametersT(
+            scale=[1.0] * len(TABLE), zeroPoint=[0] * len(TABLE)
+        )
+    words = graph.op("EMBEDDING_LOOKUP", [flat(ids), table], (length, HIDDEN))
     types = graph.op("EMBEDDING_LOOKUP", [flat(kinds), graph.constant(TYPES)], (length, HIDDEN))
     own = graph.op("ADD", [words, types], (length, HIDDEN))
     real = reshape(

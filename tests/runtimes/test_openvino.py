@@ -1,0 +1,237 @@
+"""What is OpenVINO's own: precision, shapes, threads, telemetry, damaged files."""
+
+from __future__ import annotations
+
+import multiprocessing
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from edgebert.errors import BackendRunError
+from edgebert.types import Batch
+from runtimes import SessionOptions
+from tests.edgebert.bundles import hidden_by_hand, write_graph
+
+pytestmark = pytest.mark.openvino
+
+pytest.importorskip("openvino")
+
+from runtimes import openvino as module  # noqa: E402
+from runtimes.openvino import MAX_LENGTH_KEY, OpenVinoBackend, ov  # noqa: E402
+
+LIMIT = 50
+ONE_THREAD = SessionOptions(threads=1)
+
+
+@pytest.fixture(scope="module")
+def artifact(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("openvino")
+    write_graph(folder / "m.onnx", output="last_hidden_state")
+    model = ov.convert_model(str(folder / "m.onnx"))
+    model.set_rt_info(str(LIMIT), MAX_LENGTH_KEY)
+    ov.save_model(model, str(folder / "m.xml"), compress_to_fp16=False)
+    return folder / "m.xml"
+
+
+@pytest.fixture
+def backend(artifact):
+    opened = OpenVinoBackend(artifact, ONE_THREAD)
+    yield opened
+    opened.close()
+
+
+def batch_of(*rows):
+    longest = max(map(len, rows))
+    ids = np.array([[*row, *[0] * (longest - len(row))] for row in rows], dtype=np.int64)
+    mask = np.array([[i < len(row) for i in range(longest)] for row in rows]).astype(np.int64)
+    return Batch(ids, mask, np.zeros_like(ids), np.zeros(len(rows), dtype=np.int64))
+
+
+def random_rows(count, *, seed=0):
+    draw = np.random.default_rng(seed)
+    return [draw.integers(5, 80, draw.integers(1, LIMIT + 1)).tolist() for _ in range(count)]
+
+
+def copy_of(artifact, folder):
+    for suffix in (".xml", ".bin"):
+        (folder / f"copy{suffix}").write_bytes(artifact.with_suffix(suffix).read_bytes())
+    return folder / "copy.xml"
+
+
+def test_it_computes_in_float32_on_every_cpu(artifact, monkeypatch):
+    opened = []
+    core = ov.Core
+
+    def spying_core():
+        def compile_model(*args):
+            opened.append(core().compile_model(*args))
+            return opened[0]
+
+        return SimpleNamespace(compile_model=compile_model)
+
+    monkeypatch.setattr(ov, "Core", spying_core)
+    OpenVinoBackend(artifact, ONE_THREAD)
+    assert opened[0].get_property("INFERENCE_PRECISION_HINT") == ov.Type.f32
+    assert opened[0].get_property("INFERENCE_NUM_THREADS") == 1
+    assert opened[0].get_property("NUM_STREAMS") == 1
+
+
+def test_an_engine_that_would_not_compute_in_float32_is_refused(artifact, monkeypatch):
+    compiled = SimpleNamespace(get_property=lambda _: ov.Type.bf16)
+    stub = SimpleNamespace(compile_model=lambda *_: compiled)
+    monkeypatch.setattr(ov, "Core", lambda: stub)
+    with pytest.raises(BackendRunError, match=r"would run .*m\.xml in .*bfloat16"):
+        OpenVinoBackend(artifact, ONE_THREAD)
+
+
+def test_texts_of_any_length_keep_their_place(backend):
+    rows = random_rows(90)  # more than fit into one piece
+    found = backend.run(batch_of(*rows))["last_hidden_state"]
+    for values, row in zip(found, rows, strict=True):
+        np.testing.assert_allclose(values[: len(row)], hidden_by_hand(row), atol=1e-5)
+        assert not values[len(row) + 7 :].any()
+
+
+def test_a_text_longer_than_its_limit_is_run_as_it_is(backend):
+    row = [7] * (LIMIT + 3)
+    found = backend.run(batch_of(row))["last_hidden_state"][0]
+    np.testing.assert_allclose(found, hidden_by_hand(row), atol=1e-5)
+
+
+def test_it_sees_few_shapes(backend, monkeypatch):
+    seen = set()
+    feed = module.feed
+
+    def spy(batch, ranks):
+        seen.add(batch.input_ids.shape)
+        return feed(batch, ranks)
+
+    monkeypatch.setattr(module, "feed", spy)
+    for seed in range(60):
+        backend.run(batch_of(*random_rows(1 + seed % 40, seed=seed)))
+    assert {rows for rows, _ in seen} <= {*range(1, 9), 16, 32, 64}
+    assert {length for _, length in seen} <= {8, 16, 24, 32, 40, 48, LIMIT}
+
+
+def test_a_model_without_a_limit_is_run_at_each_length_as_it_is(tmp_path, monkeypatch):
+    write_graph(tmp_path / "m.onnx", output="last_hidden_state")
+    model = ov.convert_model(str(tmp_path / "m.onnx"))
+    ov.save_model(model, str(tmp_path / "m.xml"), compress_to_fp16=False)
+    row = [2, 57, 3]
+    found = OpenVinoBackend(tmp_path / "m.xml", ONE_THREAD).run(batch_of(row, [5] * 9))
+    np.testing.assert_allclose(found["last_hidden_state"][0, :3], hidden_by_hand(row), atol=1e-5)
+
+
+def test_sixteen_threads_get_their_own_results(backend):
+    rows = random_rows(64)
+    alone = [backend.run(batch_of(row))["last_hidden_state"] for row in rows]
+
+    def many(worker):
+        order = np.random.default_rng(worker).integers(0, len(rows), 100)
+        return [(i, backend.run(batch_of(rows[i]))["last_hidden_state"]) for i in order]
+
+    with ThreadPoolExecutor(16) as threads:
+        for results in threads.map(many, range(16)):
+            for i, found in results:
+                np.testing.assert_array_equal(found, alone[i])
+
+
+def test_results_are_not_overwritten_by_later_calls(backend):
+    first = backend.run(batch_of([2, 57, 3]))["last_hidden_state"]
+    kept = first.copy()
+    backend.run(batch_of([2, 58, 3]))
+    np.testing.assert_array_equal(first, kept)
+
+
+def test_it_runs_again_after_a_batch_that_failed(backend):
+    bad = batch_of([2, 57, 3])
+    with pytest.raises(BackendRunError, match=r"failed on .*m\.xml with a batch of \[1, 3\]"):
+        backend.run(
+            Batch(bad.input_ids, bad.attention_mask[:, :0], bad.token_type_ids, bad.dropped_tokens)
+        )
+    found = backend.run(bad)["last_hidden_state"][0]
+    np.testing.assert_allclose(found, hidden_by_hand([2, 57, 3]), atol=1e-5)
+
+
+def test_a_missing_bin_is_an_error_of_ours(artifact, tmp_path):
+    copy = copy_of(artifact, tmp_path)
+    copy.with_suffix(".bin").unlink()
+    with pytest.raises(BackendRunError, match=r"can't open .*copy\.xml"):
+        OpenVinoBackend(copy, ONE_THREAD)
+
+
+@pytest.mark.parametrize("suffix", [".xml", ".bin"])
+@pytest.mark.parametrize("kept", [0, 1, 100])
+def test_a_file_cut_short_is_an_error_of_ours(artifact, tmp_path, suffix, kept):
+    copy = copy_of(artifact, tmp_path)
+    copy.with_suffix(suffix).write_bytes(copy.with_suffix(suffix).read_bytes()[:kept])
+    with pytest.raises(BackendRunError, match=r"can't open .*copy\.xml.* is damaged") as caught:
+        OpenVinoBackend(copy, ONE_THREAD)
+    assert "\n" not in str(caught.value)
+    assert "Exception from" not in str(caught.value)
+
+
+def test_a_model_of_another_format_is_not_read(artifact, tmp_path):
+    (tmp_path / "m.xml").write_bytes(artifact.with_suffix(".onnx").read_bytes())
+    with pytest.raises(BackendRunError, match=r"can't open .*m\.xml"):
+        OpenVinoBackend(tmp_path / "m.xml", ONE_THREAD)
+
+
+def test_opening_and_running_writes_no_file(artifact, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    copy = copy_of(artifact, tmp_path)
+    OpenVinoBackend(copy, ONE_THREAD).run(batch_of([2, 3]))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["copy.bin", "copy.xml"]
+
+
+def run_python(code, *arguments):
+    return subprocess.run(
+        [sys.executable, "-c", code, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_importing_it_starts_no_thread_and_sends_nothing():
+    code = (
+        "import sys, threading, runtimes.openvino\n"
+        "print(threading.active_count(), sys.modules.get('openvino_telemetry'))"
+    )
+    assert run_python(code).stdout == "1 None\n"
+
+
+FORKING = """
+import os, sys
+from pathlib import Path
+import numpy as np
+from edgebert.engine import Engine
+from edgebert.manifest import Artifact, FileRecord
+from runtimes.openvino import OpenVinoBackend
+from runtimes import SessionOptions
+from edgebert.types import Batch
+one = np.array([[2, 57, 3]])
+batch = Batch(one, np.ones_like(one), np.zeros_like(one), np.zeros(1, dtype=np.int64))
+path, options = Path(sys.argv[1]), SessionOptions(threads=2)
+parent = OpenVinoBackend(path, options)
+expected = parent.run(batch)["last_hidden_state"]
+child = os.fork()
+if child == 0:
+    own = OpenVinoBackend(path, options)
+    same = np.array_equal(own.run(batch)["last_hidden_state"], expected)
+    sys.exit(0 if same else 3)
+_, status = os.waitpid(child, 0)
+print(os.waitstatus_to_exitcode(status))
+"""
+
+
+@pytest.mark.skipif(not hasattr(__import__("os"), "fork"), reason="no fork here")
+def test_a_forked_child_opens_its_own_and_ends(artifact):
+    done = run_python(FORKING, artifact)
+    assert (done.stdout, done.stderr) == ("0\n", "")
