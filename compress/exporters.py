@@ -32,9 +32,7 @@ class ExporterSpec:
 
     def missing(self) -> str | None:
         """Name the first package of `requires` that isn't there, without importing it."""
-        module = self.target.partition(":")[0]
-        packages = (*self.requires, module)
-        return next((package for package in packages if find_spec(package) is None), None)
+        return next((package for package in self.requires if find_spec(package) is None), None)
 
 
 EXPORTERS: dict[str, ExporterSpec] = {
