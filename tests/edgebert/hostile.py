@@ -12,17 +12,20 @@ import argparse
 import json
 import queue
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import threading
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[2]
 HANG_SECONDS = 20.0
+IMPORT_SECONDS = 120.0  # on a busy machine
 MUCH_MEMORY_MB = 500  # more than before the load; these models have a megabyte
 LIMIT_MB = 8192
 MARK = "hostile: "
@@ -70,52 +73,56 @@ def attack(bundle: Path, backend: str, file: str, *, seeds: range) -> Attacked:
 def _run_child(copy: Path, found: Attacked, seed: int, stop: int) -> int:
     """Let a child go on from a seed until it ends; give the seed to go on from."""
     arguments = [str(copy), found.backend, found.file, str(seed), str(stop)]
-    child = subprocess.Popen(
+    with subprocess.Popen(
         [sys.executable, "-m", "tests.edgebert.hostile_child", *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         cwd=ROOT,
         text=True,
-    )
-    lines: queue.Queue[str | None] = queue.Queue()
-    threading.Thread(target=_read, args=(child, lines), daemon=True).start()
-    wait = 120.0  # for imports, on a busy machine
-    while True:
-        try:
-            line = lines.get(timeout=wait)
-        except queue.Empty:
-            child.kill()
-            child.wait()
-            found.add("hang", seed)
-            return seed + 1
-        if line is None:
-            break
-        wait = HANG_SECONDS
-        if not line.startswith(MARK):  # engines write to stdout, too
-            continue
-        said = json.loads(line.removeprefix(MARK))
-        found.engine = said.get("engine") or found.engine
-        if "outcome" in said:
-            found.add(said["outcome"], seed)
-            found.greedy += [seed] if said["memory_mb"] > MUCH_MEMORY_MB else []
-            seed += 1
-    code = child.wait()
+    ) as child:
+        for said in _said_by(child):
+            if said is None:
+                found.add("hang", seed)
+                return seed + 1
+            found.engine = said.get("engine") or found.engine
+            if "outcome" in said:
+                found.add(said["outcome"], seed)
+                found.greedy += [seed] if said["memory_mb"] > MUCH_MEMORY_MB else []
+                seed += 1
     if seed < stop:
-        found.add(f"crash: {_signal(code)}", seed)
+        found.add(f"crash: {_signal(child.returncode)}", seed)
         seed += 1
     return seed
 
 
-def _read(child: subprocess.Popen[str], lines: queue.Queue[str | None]) -> None:
-    assert child.stdout is not None
-    for line in child.stdout:
-        lines.put(line)
-    lines.put(None)
+def _said_by(child: subprocess.Popen[str]) -> Iterator[dict[str, Any] | None]:
+    """Give what a child says of each mutation; None, at last, when it says nothing for long."""
+    lines: queue.Queue[str | None] = queue.Queue()
+
+    def read() -> None:
+        for line in child.stdout or ():
+            lines.put(line)
+        lines.put(None)
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    wait = IMPORT_SECONDS
+    line: str | None = ""
+    try:
+        while (line := lines.get(timeout=wait)) is not None:
+            wait = HANG_SECONDS
+            if line.startswith(MARK):  # engines write to stdout, too
+                yield json.loads(line.removeprefix(MARK))
+    except queue.Empty:
+        child.kill()
+        yield None
+    finally:
+        if line is not None:  # it hasn't ended by itself
+            child.kill()
+        reader.join()
 
 
 def _signal(code: int) -> str:
-    import signal
-
     return signal.Signals(-code).name if code < 0 else f"exit {code}"
 
 

@@ -113,10 +113,9 @@ def attack_files(victim, seen, *, times):
         content = (victim / name).read_bytes()
         for seed in range(times):
             (victim / name).write_bytes(mutate(name, content, seed))
-            for asked in (backend, "auto"):
-                with pytest.raises(DamagedBundleError, match=re.escape(name)):
-                    Runtime(victim, asked)
-                assert seen == [], (name, seed)
+            with pytest.raises(DamagedBundleError, match=re.escape(name)):
+                Runtime(victim, "auto" if seed % 2 else backend)
+            assert seen == [], (name, seed)
         (victim / name).write_bytes(content)
 
 
@@ -127,16 +126,15 @@ def attack_manifest(victim, seen, *, times):
     refused = 0
     for seed in range(times):
         (victim / MANIFEST).write_bytes(mutate(MANIFEST, content, seed))
-        for backend in ("onnx", "openvino", "auto"):
-            try:
-                Runtime(victim, backend).close()
-            except ManifestError:
-                refused += 1
-            except EdgeBertError:
-                pass
+        try:
+            Runtime(victim, ("onnx", "openvino", "auto")[seed % 3]).close()
+        except ManifestError:
+            refused += 1
+        except EdgeBertError:
+            pass
         assert set(seen) <= first, seed
         del seen[:]
-    assert refused > times  # of three loads each
+    assert refused > times / 3
 
 
 def test_a_changed_file_is_named_and_no_engine_has_seen_it(victim, seen):
