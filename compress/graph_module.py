@@ -55,7 +55,8 @@ class GraphModule(nn.Module):
         """Run the model on inputs in the order of `input_names`."""
         inputs = dict(zip(self.input_names, tensors, strict=True))
         mask = inputs["attention_mask"]
-        if self.head.task == "multiple-choice":  # each choice is a row: one choice a question
+        if self.head.task == "multiple-choice" and mask.dim() == 2:
+            # each choice is a row: one choice a question
             inputs = {name: values[:, None] for name, values in inputs.items()}
         found = task_outputs(self.model, inputs, self.head, mask=mask, dense=self.dense)
         return tuple(found[name] for name in self.output_names)

@@ -95,15 +95,20 @@ def check_growth(model: ModelProto, path: Path, *, parameter_bytes: int) -> Expo
 
 
 def _trace(module: GraphModule) -> ModelProto:
-    token_axes = {0: "batch", 1: "seq"}
+    token_axes, example = {0: "batch", 1: "seq"}, torch.ones(2, 8, dtype=torch.long)
+    if module.head.task == "multiple-choice":  # the form that every reader of such a file expects
+        token_axes = {0: "batch", 1: "choices", 2: "seq"}
+        example = torch.ones(2, 3, 8, dtype=torch.long)
     axes = dict.fromkeys(module.input_names, token_axes)
     for name in module.output_names:
         axes[name] = token_axes if module.head.has_token_axis(name) else {0: "batch"}
+        if module.head.task == "multiple-choice":
+            axes[name] = {0: "batch", 1: "choices"}
     stream: Any = io.BytesIO()  # the annotation of export() forgets that it takes streams
     with torch.no_grad(), _quiet_exporter():
         torch.onnx.export(
             module,
-            tuple(torch.ones(2, 8, dtype=torch.long) for _ in module.input_names),
+            tuple(example.clone() for _ in module.input_names),
             stream,
             dynamo=False,
             opset_version=OPSET,
