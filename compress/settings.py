@@ -44,10 +44,16 @@ class DataConfig:
     )
     test_file: Path | None = option(None, help="Same forms; read once, at the end")
     text_column: str | None = option(
-        None, help="Name, or number from 0 in a file without header (default: sentence or text)"
+        None,
+        help="Name, or number from 0 in a file without header (default: the task's own, like "
+        "sentence or text, tokens, question, prompt)",
     )
-    text_pair_column: str | None = option(None, help="Second text of a pair, name or number")
-    label_column: str | None = option(None, help="Name or number (default: label)")
+    text_pair_column: str | None = option(
+        None, help="Second text of a pair, context of a question, choices: name or number"
+    )
+    label_column: str | None = option(
+        None, help="Name or number (default: the task's own, like label, score, tags, answers)"
+    )
     problem_type: ProblemType = option(
         "single_label_classification", help="One label a text, or any number of them"
     )
