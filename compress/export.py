@@ -82,8 +82,9 @@ def export(config: ExportConfig) -> ExportResult:
     Raises:
         ModelError: The model can't be found, has no head, or its labels don't fit the data's.
         DataError: A data file can't be used.
-        GateError: FP32 doesn't match torch; nothing is written.
-        InputError: ``output_dir`` is not empty, or can't be written.
+        GateError: On no engine FP32 matches torch; nothing is written.
+        BackendUnavailableError: An engine that was asked for is not installed.
+        InputError: ``output_dir`` is not empty, or can't be written; or a recipe isn't known.
     """
     return export_with_report(config)[0]
 

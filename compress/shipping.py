@@ -65,31 +65,11 @@ def ship(
     reports: list[Report] = []
 
     def add_report(building: Path, result: ExportResult) -> None:
-        # closeness of an artifact to its own torch model says nothing of the teacher
-        comparable = final.metric == result.metric and final.metric not in SELF_METRICS
-        record = TeacherRecord(
-            requested=found.requested,
-            used=found.used,
-            note=found.note,
-            params=count_params(teacher.model, teacher.encoded.dev.head),
-            score=final.value if comparable else None,
-            interval=final.interval if comparable else None,
-            dev_score=dev.value if comparable and dev.metric == final.metric else None,
-            per_class=final.per_class,
-            architecture=architecture(teacher.model.config),
-        )
-        student = StudentRecord(
-            name=config.student,
-            params=count_params(model, imitation.head),
-            architecture=architecture(model.config),
-            method=imitation.method,
-            init=imitation.built.init,
-        )
         report = make_report(
             result,
             title=config.output_dir.name,
-            teacher=record,
-            student=student,
+            teacher=_teacher_record(found, teacher, result, final=final, dev=dev),
+            student=_student_record(imitation, config),
             data=data,
             seconds=watch.seconds,
             phases=[*([teacher.phase] if teacher.phase else []), *imitation.phases],
@@ -125,6 +105,35 @@ def ship(
     )
     logger.info("Wrote %s", config.output_dir)
     return reports[0]
+
+
+def _teacher_record(
+    found: ResolvedTeacher, teacher: ReadyTeacher, result: ExportResult, *, final: Score, dev: Score
+) -> TeacherRecord:
+    # closeness of an artifact to its own torch model says nothing of the teacher
+    comparable = final.metric == result.metric and final.metric not in SELF_METRICS
+    return TeacherRecord(
+        requested=found.requested,
+        used=found.used,
+        note=found.note,
+        params=count_params(teacher.model, teacher.encoded.dev.head),
+        score=final.value if comparable else None,
+        interval=final.interval if comparable else None,
+        dev_score=dev.value if comparable and dev.metric == final.metric else None,
+        per_class=final.per_class,
+        architecture=architecture(teacher.model.config),
+    )
+
+
+def _student_record(imitation: Imitation, config: DistillConfig) -> StudentRecord:
+    model = imitation.built.model
+    return StudentRecord(
+        name=config.student,
+        params=count_params(model, imitation.head),
+        architecture=architecture(model.config),
+        method=imitation.method,
+        init=imitation.built.init,
+    )
 
 
 def _teacher_scores(
