@@ -62,13 +62,11 @@ class OptimumExporter(OnnxExporter):
 
 def _check_head(head: TaskHead) -> None:
     """Refuse what optimum's graphs don't hold: it exports the library's models as they are."""
-    reason = None
-    if head.task == "multiple-choice":
-        reason = "takes all choices of a question at once"
-    elif head.dense is not None or head.pooling_layers > 1:
-        reason = "ends at the last hidden state, but this embedder has more behind it"
-    if reason is not None:
-        raise ModelError(f"The graph of --exporter optimum {reason}; use --exporter edgebert.")
+    if head.dense is not None or head.pooling_layers > 1:
+        raise ModelError(
+            "The graph of --exporter optimum ends at the last hidden state, but this embedder has "
+            "more behind it; use --exporter edgebert."
+        )
 
 
 def _export(module: GraphModule) -> ModelProto:

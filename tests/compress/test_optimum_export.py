@@ -77,7 +77,6 @@ def test_a_regression_is_a_classification_to_optimum(optimum, tmp_path):
 @pytest.mark.parametrize(
     "head",
     [
-        TaskHead(task="multiple-choice"),
         replace(HEAD, dense=torch.nn.Linear(32, 8)),
         replace(HEAD, pooling_layers=2),
     ],
