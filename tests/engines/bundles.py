@@ -1,0 +1,75 @@
+"""A trained model of two layers for each task, shipped for every engine that is installed.
+
+Nothing is done to a gate: the models are trained until rounding to INT8 can't turn a prediction,
+and a bundle that lacks an artifact fails its tests with the gate's reasons.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import compress
+from compress.export import ExportConfig, export
+from compress.exporters import plan_export
+from compress.sentence_layout import SentenceLayout, write_layout
+from tests.compress.steps import train_settings
+from tests.compress.tiny_tasks import write_task
+from tests.tiny import write_encoder, write_sentiment
+
+MAX_LENGTH = 32
+WIDTH = 64  # the narrowest whose matrices all engines multiply in INT8
+
+
+def write_bundle(folder: Path, task: str) -> Path:
+    """Train and ship a model of a task; give the bundle.
+
+    Raises:
+        AssertionError: A gate refused an artifact.
+    """
+    folder.mkdir()
+    write_encoder(
+        folder / "encoder", initializer_range=0.2, hidden_size=WIDTH, intermediate_size=128
+    )
+    if task == "feature-extraction":
+        layout = SentenceLayout(pooling="mean", normalize=True)
+        write_layout(folder / "encoder", layout, hidden_size=WIDTH)
+    data = task_data(folder, task)
+    compress.train(
+        train_settings(
+            model=str(folder / "encoder"),
+            task=task,
+            train_file=data,
+            dev_file=data,
+            output_dir=folder / "trained",
+            per_device_train_batch_size=8,
+            num_train_epochs=16,
+        )
+    )
+    result = export(
+        ExportConfig(
+            model=str(folder / "trained"),
+            task=task,
+            train_file=data,
+            dev_file=data,
+            output_dir=folder / "bundle",
+            max_length=MAX_LENGTH,
+            threads=1,
+        )
+    )
+    refused = {f"{row.backend}/{row.precision}": row.gate.reasons for row in result.refused}
+    assert not refused
+    return folder / "bundle"
+
+
+def task_data(folder: Path, task: str) -> Path:
+    """Write a task's rows; give their file."""
+    if task != "text-classification":
+        return write_task(folder, task)
+    path = folder / "texts.tsv"
+    write_sentiment(path, rows=80)
+    return path
+
+
+def missing(backend: str) -> str | None:
+    """Name the package without which no bundle for a backend can be made here, or None."""
+    return plan_export().missing.get(backend)
