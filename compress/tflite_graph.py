@@ -27,6 +27,7 @@ BUCKETS = (8, 16, 32, 64, 128, 256, 512)
 MAX_GROWTH = 1.1  # of the file over the bytes of the parameters
 _QUIET = {
     "LITERT_TORCH_SHOW_PROGRESS": "n",
+    "LITERT_TORCH_SILENCE_TORCH_LOGS": "n",  # it would be for good
     "TF_CPP_MIN_LOG_LEVEL": "2",
     "TF_ENABLE_ONEDNN_OPTS": "0",  # it announces itself when it is on
 }
@@ -121,7 +122,7 @@ def _with_own_norms(module: nn.Module) -> nn.Module:
 
 
 def _convert(module: Any, lengths: Sequence[int]) -> bytes:
-    with quiet_converter(), torch.no_grad():
+    with quiet_converter(), _wide_numbers(), torch.no_grad():
         import litert_torch  # type: ignore[import-untyped]
 
         named = _Named(_with_own_norms(module)).eval()
@@ -172,6 +173,20 @@ def _names_by_weight(module: nn.Module) -> dict[tuple[str, bytes], str]:
         node = re.sub(r"/(\d+)", r".\1", "/" + path.replace(".", "/"))
         names.setdefault((kind, content), f"{node}/{kind}")
     return names
+
+
+@contextmanager
+def _wide_numbers() -> Iterator[None]:
+    """Let JAX have int64 while it converts; litert-torch, once imported, would leave it so."""
+    import jax
+
+    config: Any = jax.config
+    before = config.jax_enable_x64
+    config.update("jax_enable_x64", True)
+    try:
+        yield
+    finally:
+        config.update("jax_enable_x64", before)
 
 
 @contextmanager

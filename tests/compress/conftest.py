@@ -38,3 +38,10 @@ def case(lab, tmp_path) -> Case:
     write_sentiment(tmp_path / "train.tsv", rows=80)
     changes = vars(distill_settings(lab, tmp_path / "student")) | {"max_steps": 2}
     return Case(tmp_path, changes)
+
+
+@pytest.fixture(scope="session")
+def tflite_lab(tmp_path_factory):
+    from tests.compress.tflite_files import make_lab
+
+    return make_lab(tmp_path_factory.mktemp("tflite"))
