@@ -84,14 +84,15 @@ def load_teacher(
     check_checkpoint(path)
     tokenizer_dir = prepare_tokenizer(path, work_dir=work_dir)
     names: tuple[str, ...] = ()
-    if task in NAMED:
-        model, has_head, names = load_labelled(
-            path, task, labels, problem_type=problem_type, teacher_labels=teacher_labels
-        )
-    elif task == "feature-extraction":
-        model, has_head = load_encoder(path), True
-    else:
-        model, has_head = load_headed(path, task)
+    with quiet_transformers():
+        if task in NAMED:
+            model, has_head, names = load_labelled(
+                path, task, labels, problem_type=problem_type, teacher_labels=teacher_labels
+            )
+        elif task == "feature-extraction":
+            model, has_head = load_encoder(path), True
+        else:
+            model, has_head = load_headed(path, task)
     model.train(mode=False)
     logger.debug("%s has %s head for %s.", path, "a" if has_head else "no", task)
     return LoadedModel(model, has_head, tokenizer_dir, names)

@@ -28,6 +28,7 @@ MODEL_CLASSES = {  # what `transformers.Auto…` of each task is called
     "fill-mask": "ModelForMaskedLM",
     "feature-extraction": "Model",
 }
+_LOADED_ALONG = ("torchao", "torch.utils._pytree")  # with the first model, each with warnings
 _LOGITS = {"regression": 1, "question-answering": 2}  # whatever the checkpoint's config says
 
 
@@ -148,16 +149,15 @@ def _from_pretrained(
     if without_pooler and _takes_pooler_option(path):
         options["add_pooling_layer"] = False
     try:
-        with quiet_transformers():
-            model, info = auto_class(task).from_pretrained(
-                path,
-                dtype=torch.float32,
-                local_files_only=True,
-                use_safetensors=True,
-                output_loading_info=True,
-                ignore_mismatched_sizes=True,
-                **options,
-            )
+        model, info = auto_class(task).from_pretrained(
+            path,
+            dtype=torch.float32,
+            local_files_only=True,
+            use_safetensors=True,
+            output_loading_info=True,
+            ignore_mismatched_sizes=True,
+            **options,
+        )
     except (OSError, ValueError, RuntimeError, KeyError) as error:
         raise ModelError(f"{path} can't be loaded ({one_line(error)}).") from error
     return model, *_check_loaded(path, model, info)
@@ -190,7 +190,7 @@ def _takes_pooler_option(path: Path) -> bool:
 @contextmanager
 def quiet_transformers() -> Iterator[None]:
     """Say nothing of missing heads and show no bar: the caller is told by what is returned."""
-    with no_progress_bar(), quiet("transformers"):
+    with no_progress_bar(), quiet("transformers", *_LOADED_ALONG):
         yield
 
 

@@ -10,7 +10,7 @@ from compress.exporters import plan_export
 from compress.layer_map import layer_map
 from compress.method_names import AUTO_METHOD
 from compress.methods import MethodSettings, build_phases
-from compress.pretrained import auto_class, task_config
+from compress.pretrained import auto_class, quiet_transformers, task_config
 from compress.student import choose_init, parse_student, student_config
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def check_student(config: DistillConfig, path: Path) -> None:
     theirs: Any = task_config(path, config.task)
     architecture = parse_student(config.student, theirs)
     mapped = mapped_layers(config, architecture.num_hidden_layers, theirs.num_hidden_layers)
-    with torch.device("meta"):  # shapes alone
+    with quiet_transformers(), torch.device("meta"):  # shapes alone
         teacher: Any = auto_class(config.task).from_config(theirs)
         student = type(teacher)(student_config(architecture, theirs))
     choose_init(config.init, architecture, teacher)
