@@ -7,6 +7,8 @@ import struct
 from pathlib import Path
 from typing import Any
 
+from safetensors import SafetensorError, safe_open
+
 from edgebert.errors import InputError, ModelError
 from edgebert.positions import max_positions as max_positions
 
@@ -29,6 +31,8 @@ _PICKLES = (
     "flax_model.msgpack",
 )
 _LFS = b"version https://git-lfs"
+_MAX_HEADER_BYTES = 100_000_000  # what the format allows
+_NO_HEADER = (ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError)
 
 
 def read_config(path: Path) -> dict[str, Any]:
@@ -71,8 +75,11 @@ def check_checkpoint(path: Path) -> None:
         try:
             weight_map = json.loads(index.read_text(encoding="utf-8"))["weight_map"]
             shards = sorted(set(weight_map.values()))
-        except (ValueError, KeyError, AttributeError, OSError) as error:
+            leaving = [shard for shard in shards if Path(shard).name != shard]
+        except (ValueError, KeyError, AttributeError, TypeError, RecursionError, OSError) as error:
             raise ModelError(f"{index} can't be read ({error!r}); get it again.") from error
+        if leaving:
+            raise ModelError(f"{index} names {leaving[0]!r:.200}, which is not in its folder.")
     else:
         raise _no_weights(path)
     for shard in shards:
@@ -110,15 +117,22 @@ def check_safetensors(file: Path) -> None:
         length = struct.unpack("<Q", start[:8])[0] if size >= 8 else size
         if 8 + length > size:
             raise ModelError(f"{file} is damaged: its header is cut short; get it again.")
+        if length > _MAX_HEADER_BYTES:
+            raise ModelError(f"{file} is damaged: its header has {length} bytes; get it again.")
         stream.seek(8)
         try:
             header = json.loads(stream.read(length))
             ends = [x["data_offsets"][1] for name, x in header.items() if name != "__metadata__"]
-        except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
+            expected = 8 + length + max(map(int, ends), default=0)
+        except (*_NO_HEADER, RecursionError) as error:
             raise ModelError(f"{file} is damaged: its header is no JSON; get it again.") from error
-    expected = 8 + length + max(ends, default=0)
     if size != expected:
         raise ModelError(f"{file} is damaged: {size} bytes, {expected} expected; get it again.")
+    try:
+        with safe_open(file, framework="np"):
+            pass
+    except SafetensorError as error:  # shapes, types or places that don't fit
+        raise ModelError(f"{file} is damaged ({error}); get it again.") from error
 
 
 def check_max_length(path: Path, max_length: int) -> None:
