@@ -119,6 +119,16 @@ def weight_nodes(model: Any) -> dict[str, WeightNode]:
     return dict(_weight_nodes(model))
 
 
+def attention_products(model: Any) -> list[str]:
+    """Name the nodes that multiply one activation by another."""
+    return [
+        node.get_friendly_name()
+        for node in model.get_ordered_ops()
+        if node.get_type_name() == "ScaledDotProductAttention"
+        or (node.get_type_name() == "MatMul" and _weight(node.input_value(1).get_node()) is None)
+    ]
+
+
 def _weight_nodes(model: Any) -> Iterator[tuple[str, WeightNode]]:
     for node in model.get_ordered_ops():
         kind = node.get_type_name()

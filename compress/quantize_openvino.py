@@ -19,6 +19,7 @@ from torch import nn
 from compress.graph_module import GraphModule
 from compress.openvino_graph import (
     MIN_ENGINE,
+    attention_products,
     export_openvino,
     ir_files,
     read_ir,
@@ -48,8 +49,16 @@ class OpenVinoRecipe(Int8Recipe):
 
 
 def _static(model: Any, exclude: list[str], items: list[dict[str, IntArray]]) -> Any:
+    """Quantize all products but those of queries, keys and values.
+
+    In 8 bits those are no faster, and further off: MiniLM's mean cosine on badly calibrated texts
+    was 0.930 with them and 0.947 without. And an INT8 product of queries and keys beside a bfloat16
+    one of values is what OpenVINO gets wrong at ``seq == head_dim`` (see `runtimes.openvino`):
+    without it the file is right in programs that leave the engine at its defaults, too.
+    """
     import nncf  # type: ignore[import-untyped]
 
+    exclude = [*exclude, *attention_products(model)]
     return nncf.quantize(
         model,
         nncf.Dataset(items),
@@ -78,14 +87,14 @@ RECIPES: dict[str, OpenVinoRecipe] = {
     "static": OpenVinoRecipe(
         convert=_static,
         calibrated=True,
-        about="weights int8 per channel, activations uint8 per tensor, calibrated, smoothed",
+        about="weights int8 per channel, activations uint8 per tensor, calibrated and smoothed",
         batch_invariant=False,
         min_engine=MIN_ENGINE,
     ),
     "weights": OpenVinoRecipe(
         convert=_weights,
         calibrated=False,
-        about="weights uint8 per channel with a zero point, activations float32",
+        about="weights uint8 per channel with a zero point, activations as the engine likes",
         batch_invariant=False,
         min_engine=MIN_ENGINE,
     ),

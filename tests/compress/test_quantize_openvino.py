@@ -88,6 +88,18 @@ def test_the_outputs_are_close_to_those_of_fp32(made, classifier):
     assert np.abs(logits(target, batch) - expected).mean() < 0.3 * np.abs(expected).mean()
 
 
+@pytest.mark.parametrize("count", [2, 7, 32, 41])
+def test_a_text_has_the_same_result_to_the_last_bit_beside_any_other(made, count):
+    target, _ = made
+    batch = batch_of(*np.random.default_rng(count).integers(1, 60, count))
+    together = logits(target, batch)
+    backend = OpenVinoBackend(target, SessionOptions(threads=1))
+    for row, length in enumerate(batch.attention_mask.sum(axis=1)):
+        one = [values[row : row + 1, :length] for values in vars(batch).values() if values.ndim > 1]
+        alone = backend.run(Batch(*one, batch.dropped_tokens[:1]))["logits"]
+        np.testing.assert_array_equal(together[row], alone[0])
+
+
 def test_the_size_is_that_of_both_files(made):
     target, converted = made
     both = [target.with_suffix(suffix).stat().st_size for suffix in (".xml", ".bin")]
