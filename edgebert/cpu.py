@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import platform
+from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -58,18 +59,45 @@ def cgroup_quota(root: Path = Path("/")) -> float | None:
         root: Where ``proc`` and ``sys`` are.
     """
     limits = []
+    for controller, group in _cgroups(root):
+        if controller in ("", "cpu"):
+            read = _quota_v1 if controller else _quota_v2
+            folders = _above(root / "sys/fs/cgroup" / controller, group)
+            limits += [quota for folder in folders if (quota := read(folder)) is not None]
+    return min(limits, default=None)
+
+
+def _cgroups(root: Path) -> Iterator[tuple[str, str]]:
+    """Give each controller and the process's group in it; the controller of version 2 is ``""``."""
     for line in _read(root / "proc/self/cgroup").splitlines():
         number, controllers, group = line.split(":", 2)
-        if number == "0" and not controllers:
-            base, read = root / "sys/fs/cgroup", _quota_v2
-        elif "cpu" in controllers.split(","):
-            base, read = root / "sys/fs/cgroup/cpu", _quota_v1
-        else:
-            continue
-        # the tightest of the group and all above it counts; inside a container only the top shows
-        parts = Path(group.strip("/")).parts
-        folders = [base.joinpath(*parts[:depth]) for depth in range(len(parts) + 1)]
-        limits += [quota for folder in folders if (quota := read(folder)) is not None]
+        if number == "0" or controllers:
+            yield from ((name, group) for name in controllers.split(","))
+
+
+def _above(base: Path, group: str) -> list[Path]:
+    """List a group's folder and all above it: the tightest counts; in a container only the top."""
+    parts = Path(group.strip("/")).parts
+    return [base.joinpath(*parts[:depth]) for depth in range(len(parts) + 1)]
+
+
+def memory_limit(root: Path = Path("/")) -> int | None:
+    """Count the bytes of memory that this process may have: the machine's, or its cgroup's limit.
+
+    Args:
+        root: Where ``proc`` and ``sys`` are.
+
+    Returns:
+        The smaller of the two, or None where neither is known.
+    """
+    limits = [] if (whole := _memory_bytes()) is None else [whole]
+    for controller, group in _cgroups(root):
+        if controller in ("", "memory"):
+            base = root / "sys/fs/cgroup" / controller
+            names = ("memory.max", "memory.limit_in_bytes")
+            for folder in _above(base, group):
+                found = [_read(folder / name).strip() for name in names]
+                limits += [int(value) for value in found if value.isdigit()]
     return min(limits, default=None)
 
 
@@ -130,15 +158,15 @@ def machine() -> dict[str, Any]:
         "features": list(cpu_features()),
         "cores": os.cpu_count() or 1,
         "threads": default_threads(),
-        "memory_gb": _memory_gb(),
+        "memory_gb": None if (memory := _memory_bytes()) is None else round(memory / 1e9, 1),
         "os": f"{platform.system()} {platform.release()} {platform.machine()}",
         "python": platform.python_version(),
     }
 
 
-def _memory_gb() -> float | None:
+def _memory_bytes() -> int | None:
     if hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
-        return round(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 1e9, 1)
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return None
 
 

@@ -179,8 +179,12 @@ class _Loader:
 
     def open_fastest(self, candidates: list[Artifact]) -> Opened | None:
         """Open the artifact that was measured to be the fastest, after measuring if need be."""
-        from edgebert.selection import Selection  # of no use where a backend is named
+        from edgebert.selection import Selection, affordable  # of no use for a named backend
 
+        candidates = affordable(candidates)
+        if len(candidates) == 1:
+            why = f"{name_of(candidates[0])}: preferred, as there's no memory to measure others"
+            return self.open_first(candidates, why)
         selection = Selection(self._bundle, candidates, self._options)
         known = selection.remembered()
         if known is not None:

@@ -50,9 +50,9 @@ class Runtime(RankingMethods, TaggingMethods, AnswerMethods, ChoosingMethods, Ma
         Args:
             bundle: Directory with an ``edgebert.json``.
             backend: Name of an engine, or ``auto`` for any that is installed. Where several
-                artifacts can run here, ``auto`` opens and times all of them at the first load, in 2
-                seconds at most (and with the memory of all of them for that long), takes the
-                fastest, and remembers it.
+                artifacts can run here, ``auto`` opens those that half of the memory has room for at
+                the first load, times them for 2 seconds at most, takes the fastest, and remembers
+                it.
             precision: ``fp32``, ``int8``, or ``auto`` for any; with a named backend, for ``int8``
                 where the bundle has it.
             threads: Threads a call may use; by default what affinity and cgroup grant.

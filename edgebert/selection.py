@@ -11,12 +11,33 @@ import edgebert
 from edgebert.bench import batch_of_length, lengths_to_time
 from edgebert.bundle import Bundle, name_of
 from edgebert.cache import read_record, write_record
-from edgebert.cpu import cpu_features, cpu_name
+from edgebert.cpu import cpu_features, cpu_name, memory_limit
 from edgebert.engine import Engine
 from edgebert.installed import engine_versions
 from edgebert.manifest import Artifact
 from edgebert.measuring import Measured, OnFailure, measure
 from runtimes import SessionOptions
+
+_MEMORY_PER_BYTE = 3  # of the files; LiteRT takes most: it maps FP32 weights and packs them anew
+_MEMORY_SHARE = 0.5
+
+
+def affordable(candidates: Sequence[Artifact]) -> list[Artifact]:
+    """Keep the artifacts that can be open together in half of this machine's memory.
+
+    Args:
+        candidates: The preferred first; those are kept, at least the first.
+    """
+    limit = memory_limit()
+    if limit is None:
+        return list(candidates)
+    kept: list[Artifact] = []
+    room = limit * _MEMORY_SHARE / _MEMORY_PER_BYTE
+    for artifact in candidates:
+        room -= artifact.size_bytes
+        if room >= 0 or not kept:
+            kept.append(artifact)
+    return kept
 
 
 class Selection:

@@ -12,7 +12,7 @@ from edgebert.commands.table import format_table, megabytes
 from edgebert.cpu import default_threads
 from edgebert.errors import BackendError
 from edgebert.manifest import Artifact
-from edgebert.selection import Selection
+from edgebert.selection import Selection, affordable
 from runtimes import SessionOptions
 
 
@@ -72,7 +72,7 @@ def describe(bundle: Bundle) -> dict[str, Any]:
 def _runs_here(bundle: Bundle) -> str:
     """Say what ``auto`` would run, by what an earlier load has measured."""
     try:
-        candidates = bundle.candidates()
+        candidates = affordable(bundle.candidates())
     except BackendError as error:
         return f"nothing: {error}"
     if len(candidates) == 1:

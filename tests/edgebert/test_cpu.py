@@ -46,6 +46,23 @@ def test_no_quota_of_cgroup_v1_is_minus_one(tmp_path):
     assert cpu.cgroup_quota(tmp_path) is None
 
 
+@pytest.mark.parametrize(
+    ("group", "path"),
+    [
+        ("0::/app/web", "sys/fs/cgroup/app/memory.max"),
+        ("7:memory:/app", "sys/fs/cgroup/memory/memory.limit_in_bytes"),
+    ],
+)
+def test_the_tightest_limit_of_memory_counts(tmp_path, monkeypatch, group, path):
+    monkeypatch.setattr(cpu, "_memory_bytes", lambda: 8 << 30)
+    write(tmp_path, "proc/self/cgroup", f"{group}\n")
+    assert cpu.memory_limit(tmp_path) == 8 << 30
+    write(tmp_path, path, "max\n")
+    assert cpu.memory_limit(tmp_path) == 8 << 30
+    write(tmp_path, path, f"{1 << 30}\n")
+    assert cpu.memory_limit(tmp_path) == 1 << 30
+
+
 def test_a_system_without_cgroups_has_no_quota(tmp_path):
     assert cpu.cgroup_quota(tmp_path) is None
 

@@ -142,6 +142,20 @@ def test_one_candidate_is_not_measured(three, measurements):
     assert measurements == []
 
 
+def test_what_does_not_fit_in_memory_together_is_not_opened(three, monkeypatch):
+    size = (three / "quick/model_fp32.onnx").stat().st_size
+    monkeypatch.setattr(selection, "memory_limit", lambda: 6 * 2 * size)  # half of it, by three
+    with Runtime(three, threads=1) as runtime:
+        assert "fastest of 2 measured" in runtime.info.why
+    assert [path.rpartition("/")[2] for path in Fake.opened] == [
+        "model_int8.onnx",
+        "model_fp32.onnx",
+    ]
+    monkeypatch.setattr(selection, "memory_limit", lambda: 6 * size)
+    with Runtime(three, threads=1) as runtime:
+        assert runtime.info.why == "slow/int8: preferred, as there's no memory to measure others"
+
+
 def test_auto_never_takes_what_fails_its_self_test(three):
     def spoil(data):
         data["artifacts"][1]["golden"][0][0] += 0.5
