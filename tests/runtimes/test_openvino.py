@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -193,7 +194,7 @@ def run_python(code, *arguments):
         [sys.executable, "-c", code, *map(str, arguments)],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
 
@@ -233,3 +234,45 @@ print(os.waitstatus_to_exitcode(status))
 def test_a_forked_child_opens_its_own_and_ends(artifact):
     done = run_python(FORKING, artifact)
     assert (done.stdout, done.stderr) == ("0\n", "")
+
+
+SOAKING = """
+import sys, threading
+from pathlib import Path
+import numpy as np
+from runtimes.openvino import OpenVinoBackend
+from runtimes import SessionOptions
+from edgebert.types import Batch
+
+def resident():
+    pages = Path("/proc/self/statm").read_text().split()[1]
+    return int(pages) * 4096 / 1e6
+
+def run(backend, draw):
+    shape = draw.integers(1, 17), draw.integers(1, 51)
+    ids = draw.integers(5, 80, shape)
+    mask = (np.arange(shape[1]) < draw.integers(1, shape[1] + 1, shape[0])[:, None]).astype(int)
+    backend.run(Batch(ids, mask, np.zeros_like(ids), np.zeros(shape[0], dtype=np.int64)))
+    return shape[0]
+
+backend = OpenVinoBackend(Path(sys.argv[1]), SessionOptions(threads=1))
+draw = np.random.default_rng(0)
+texts, marks = 0, []
+for wanted in (5_000, 20_000):
+    while texts < wanted:
+        texts += run(backend, draw)
+    marks.append(resident())
+for _ in range(2000):  # a thread for each call
+    thread = threading.Thread(target=run, args=(backend, draw))
+    thread.start()
+    thread.join()
+print(marks[1] - marks[0], resident() - marks[1])
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="reads memory from /proc")
+def test_memory_is_flat_on_texts_of_random_length_and_with_ever_new_threads(artifact):
+    growth, more = map(float, run_python(SOAKING, artifact).stdout.split())
+    assert growth < 3  # MB
+    assert more < 3
