@@ -67,7 +67,7 @@ def evaluate(config: EvaluateConfig) -> dict[str, dict[str, Any]]:
     if (directory / MANIFEST_NAME).is_file():
         found = _evaluate_bundle(directory, config)
     else:
-        path = resolve_teacher(config.model, no_fallback=True).path
+        path = resolve_teacher(config.model, no_fallback=True, any_family=True).path
         found = {"torch/fp32": _evaluate_checkpoint(path, config)}
     if config.output_file is not None:
         write_json(config.output_file, found)

@@ -102,7 +102,8 @@ def export_with_report(config: ExportConfig) -> tuple[ExportResult, Report]:
 
     plan = plan_export(config.backend, config.recipe, exporter=config.exporter)
     check_output(config.output_dir, overwrite=config.overwrite_output_dir)
-    found = resolve_teacher(config.model, no_fallback=True)
+    other = config.exporter == "optimum"
+    found = resolve_teacher(config.model, no_fallback=True, any_family=other)
     layout = _layout(config, found.path)
     max_length = _max_length(config, layout, found.path)
     data, loaded = load_inputs(config, found.path)

@@ -39,7 +39,7 @@ def read_config(path: Path) -> dict[str, Any]:
     """Read a checkpoint's ``config.json``.
 
     Raises:
-        ModelError: It is missing, no JSON, or of no family that we know.
+        ModelError: It is missing, or holds no JSON object.
     """
     file = path / "config.json"
     try:
@@ -51,21 +51,32 @@ def read_config(path: Path) -> dict[str, Any]:
         ) from error
     except (ValueError, OSError) as error:
         raise ModelError(f"{file} can't be read as JSON ({error}); make it again.") from error
-    family = config.get("model_type") if isinstance(config, dict) else None
+    if not isinstance(config, dict):
+        raise ModelError(f"{file} holds no JSON object; make it again.")
+    return config
+
+
+def check_family(path: Path) -> None:
+    """Make sure that a checkpoint is of a family that every step knows.
+
+    Raises:
+        ModelError: It isn't.
+    """
+    family = read_config(path).get("model_type")
     if family not in FAMILIES:
         raise ModelError(
             f"{path} holds a model of type {family!r}; edgebert compresses encoders of the types "
-            f"{', '.join(FAMILIES)}."
+            f"{', '.join(FAMILIES)}. Of another encoder `compress.export --exporter optimum` may "
+            "make a bundle as it is."
         )
-    return dict(config)
 
 
 def check_checkpoint(path: Path) -> None:
     """Make sure that a directory holds a whole checkpoint in safetensors.
 
     Raises:
-        ModelError: The configuration or the weights are missing, cut short, of an unknown family,
-            or there only as pickles.
+        ModelError: The configuration or the weights are missing, cut short, or there only as
+            pickles.
     """
     read_config(path)
     index = path / "model.safetensors.index.json"

@@ -14,7 +14,7 @@ from compress.loading import LoadedModel as LoadedModel
 from compress.loading import has_tokenizer
 from compress.loading import load_teacher as load_teacher
 from compress.loading import load_tokenizer as load_tokenizer
-from compress.model_files import check_checkpoint
+from compress.model_files import check_checkpoint, check_family
 from edgebert.errors import ModelError
 
 logger = logging.getLogger(__name__)
@@ -90,7 +90,9 @@ def list_teachers() -> str:
     )
 
 
-def resolve_teacher(name: str, *, no_fallback: bool = False) -> ResolvedTeacher:
+def resolve_teacher(
+    name: str, *, no_fallback: bool = False, any_family: bool = False
+) -> ResolvedTeacher:
     """Find a teacher: a directory, else the local cache, else the hub.
 
     Where the alias ``base`` can be had from none of them, the embedded teacher is taken and a
@@ -99,10 +101,18 @@ def resolve_teacher(name: str, *, no_fallback: bool = False) -> ResolvedTeacher:
     Args:
         name: A directory, an alias of `TEACHERS`, or a hub id.
         no_fallback: Make it an error for ``base`` too.
+        any_family: Take a model of an architecture that we don't know, too.
 
     Raises:
         ModelError: No such directory or alias, it can't be had, or it can't be used.
     """
+    found = _resolve(name, no_fallback=no_fallback)
+    if not any_family:
+        check_family(found.path)
+    return found
+
+
+def _resolve(name: str, *, no_fallback: bool) -> ResolvedTeacher:
     directory = Path(name).expanduser()
     if directory.is_dir() and (name not in TEACHERS or (directory / "config.json").is_file()):
         check_checkpoint(directory)
