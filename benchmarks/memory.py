@@ -1,0 +1,75 @@
+"""Resident memory of a process after 1,000 to 20,000 texts of random length, by artifact.
+
+Each artifact runs in a process of its own, through the method of its task; texts come 1 to 64 at a
+time, from one word to more than the bundle's longest. Linux only.
+
+python benchmarks/memory.py [BUNDLE …]
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from bundles import asker, made_texts, measure_all
+from common import ROOT
+
+import edgebert
+from edgebert.manifest import Artifact, Manifest
+
+MARKS = (0, 1_000, 2_000, 5_000, 10_000, 20_000)
+
+
+def resident_mb() -> float:
+    """Read how much memory this process has in RAM."""
+    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+    return round(pages * os.sysconf("SC_PAGE_SIZE") / 2**20, 1)
+
+
+def soak(bundle: Path, backend: str, precision: str) -> dict[int, float]:
+    """Ask texts; give the resident MB after each number of `MARKS`, 0 for the opened bundle."""
+    manifest = Manifest.load(bundle)
+    rng = np.random.default_rng(0)
+    longest = int(manifest.max_length / 1.2)
+    done, found = 0, {}
+    with edgebert.Runtime(bundle, backend, precision) as runtime:
+        ask = asker(runtime, manifest)
+        for mark in MARKS:
+            while done < mark:
+                words = rng.integers(1, longest + 1, min(mark - done, int(rng.integers(1, 65))))
+                ask(made_texts(manifest, words.tolist(), seed=done))
+                done += len(words)
+            found[mark] = resident_mb()
+    return found
+
+
+def measure(bundle: Path, manifest: Manifest, artifact: Artifact) -> Any:  # noqa: ARG001
+    """Soak an artifact in a process of its own."""
+    asked = [str(bundle), artifact.backend, artifact.precision]
+    command = [sys.executable, __file__, "--soak", *asked]
+    done = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE)
+    return json.loads(done.stdout)
+
+
+def table(results: dict[str, Any]) -> str:
+    """Show the resident MB, as Markdown."""
+    lines = [
+        f"| bundle, task | artifact | opened | {' | '.join(f'{m:,}' for m in MARKS[1:])} texts |",
+        "|---|---|" + "---|" * len(MARKS),
+    ]
+    for name, one in results.items():
+        for artifact, found in one["artifacts"].items():
+            cells = [f"{found[str(mark)]:.0f}" for mark in MARKS]
+            lines.append(f"| {name}, {one['task']} | {artifact} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+if sys.argv[1:2] == ["--soak"]:
+    print(json.dumps(soak(Path(sys.argv[2]), sys.argv[3], sys.argv[4])))
+else:
+    print(table(measure_all("memory", sys.argv[1:], measure)))
