@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 from edgebert.bundle import Bundle, name_of, why_not_here
-from edgebert.commands.arguments import add_bundle
+from edgebert.commands.arguments import add_bundle, add_threads
 from edgebert.commands.table import format_table, megabytes
 from edgebert.cpu import default_threads
 from edgebert.errors import BackendError
@@ -19,11 +19,12 @@ from runtimes import SessionOptions
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     add_bundle(parser)
+    add_threads(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Print what the manifest says."""
-    facts = describe(Bundle(args.bundle))
+    facts = describe(Bundle(args.bundle), threads=args.threads or default_threads())
     if args.json:
         print(json.dumps(facts, ensure_ascii=False, indent=2))
         return 0
@@ -48,8 +49,8 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def describe(bundle: Bundle) -> dict[str, Any]:
-    """Collect a bundle's facts, as JSON can hold them."""
+def describe(bundle: Bundle, *, threads: int) -> dict[str, Any]:
+    """Collect a bundle's facts, as JSON can hold them; what runs here, with so many threads."""
     manifest = bundle.manifest
     return {
         "task": manifest.task,
@@ -64,12 +65,12 @@ def describe(bundle: Bundle) -> dict[str, Any]:
         "prompts": dict(manifest.prompts),
         "format_version": manifest.format_version,
         "steps": [str(entry.get("step", "?")) for entry in manifest.lineage],
-        "runs_here": _runs_here(bundle),
+        "runs_here": _runs_here(bundle, threads),
         "artifacts": [_artifact(artifact) for artifact in manifest.artifacts],
     }
 
 
-def _runs_here(bundle: Bundle) -> str:
+def _runs_here(bundle: Bundle, threads: int) -> str:
     """Say what ``auto`` would run, by what an earlier load has measured."""
     try:
         candidates = affordable(bundle.candidates())
@@ -77,7 +78,7 @@ def _runs_here(bundle: Bundle) -> str:
         return f"nothing: {error}"
     if len(candidates) == 1:
         return f"{name_of(candidates[0])}: the only artifact that can run here"
-    selection = Selection(bundle, candidates, SessionOptions(threads=default_threads()))
+    selection = Selection(bundle, candidates, SessionOptions(threads=threads))
     known = selection.remembered()
     if known is None:
         names = ", ".join(map(name_of, candidates))
