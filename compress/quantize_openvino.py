@@ -19,6 +19,7 @@ from torch import nn
 from compress.graph_module import GraphModule
 from compress.openvino_graph import (
     MIN_ENGINE,
+    WeightNode,
     attention_products,
     export_openvino,
     ir_files,
@@ -167,17 +168,28 @@ class OpenVinoExporter:
                 "Try another --recipe, or ship FP32 only."
             ) from error
         save_ir(quantized, target)
-        done = {name for name, node in weight_nodes(quantized).items() if node.quantized}
-        names = tuple(name for name in nodes if name in done)
-        return Converted(
-            matmuls=sum(nodes[name].kind == "MatMul" for name in names),
-            matmuls_total=sum(node.kind == "MatMul" for node in nodes.values()),
-            gathers=sum(nodes[name].kind == "Gather" for name in names),
-            gathers_total=sum(node.kind == "Gather" for node in nodes.values()),
-            names=names,
-            missed=tuple(sorted(set(nodes) - done - set(exclude))),
-            size_bytes=sum(Path(file).stat().st_size for file in ir_files(str(target))),
-        )
+        size_bytes = sum(Path(file).stat().st_size for file in ir_files(str(target)))
+        return _count(nodes, weight_nodes(quantized), exclude, size_bytes=size_bytes)
+
+
+def _count(
+    before: Mapping[str, WeightNode],
+    after: Mapping[str, WeightNode],
+    exclude: Collection[str],
+    *,
+    size_bytes: int,
+) -> Converted:
+    done = {name for name, node in after.items() if node.quantized}
+    names = tuple(name for name in before if name in done)
+    return Converted(
+        matmuls=sum(before[name].kind == "MatMul" for name in names),
+        matmuls_total=sum(node.kind == "MatMul" for node in before.values()),
+        gathers=sum(before[name].kind == "Gather" for name in names),
+        gathers_total=sum(node.kind == "Gather" for node in before.values()),
+        names=names,
+        missed=tuple(sorted(set(before) - done - set(exclude))),
+        size_bytes=size_bytes,
+    )
 
 
 def _get_recipe(name: str) -> OpenVinoRecipe:
