@@ -13,6 +13,7 @@ import numpy as np
 
 from edgebert.batching import MAX_TOKENS, pad, plan_batches
 from edgebert.errors import BackendError, BackendRunError, BundleError
+from edgebert.forking import NATIVE_WORK
 from edgebert.manifest import Artifact, Manifest
 from edgebert.pooling import HIDDEN, SENTENCE
 from edgebert.tokenizer import Encoding
@@ -73,7 +74,7 @@ class Engine:
             raise BackendError("This Runtime is closed; make a new one.")
         opened = self._backend
         if opened is None:
-            with self._lock:
+            with NATIVE_WORK, self._lock:
                 opened = self._backend = self._backend or self._open()
         return opened
 
@@ -83,7 +84,8 @@ class Engine:
         Raises:
             BackendRunError: The engine failed, or an output holds NaN or infinity.
         """
-        outputs = self.backend().run(batch)
+        with NATIVE_WORK:
+            outputs = self.backend().run(batch)
         for name, values in outputs.items():
             if not np.isfinite(values).all():
                 rows = np.flatnonzero(~np.isfinite(values.reshape(len(values), -1)).all(axis=1))

@@ -22,12 +22,14 @@ def work(bundle_of, engine, tmp_path):
     """Run a function of `tests.engines.worker` in a process of its own; give what it prints."""
     bundle = bundle_of("feature-extraction")
 
-    def run(name: str, *arguments: object, limit_s: float = 60, **environment: str) -> Any:
-        given = [name, str(bundle), *engine, *map(str, arguments)]
+    def run(
+        name: str, *arguments: object, precision: str = "int8", limit_s: float = 60, **settings: str
+    ) -> Any:
+        given = [name, str(bundle), engine, precision, *map(str, arguments)]
         done = subprocess.run(
             [sys.executable, "-m", "tests.engines.worker", *given],
             cwd=tmp_path,
-            env=os.environ | {"PYTHONPATH": str(ROOT)} | environment,
+            env=os.environ | {"PYTHONPATH": str(ROOT)} | settings,
             capture_output=True,
             text=True,
             timeout=limit_s,
@@ -68,7 +70,7 @@ def growth(samples: list[float]) -> float:
 
 @pytest.mark.slow
 def test_memory_is_flat_over_texts_of_random_length(work):
-    samples = work("texts", 20_000, limit_s=300)
+    samples = work("texts", 20_000, precision="fp32", limit_s=300)  # in batches: more shapes
     assert growth(samples) < GROWTH_MB, samples
 
 

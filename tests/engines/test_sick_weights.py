@@ -25,7 +25,7 @@ def sick_bundle(bundle_of, engine, tmp_path, request):
     manifest = Manifest.load(bundle)
     artifacts = []
     for artifact in manifest.artifacts:
-        if (artifact.backend, artifact.precision) == (engine[0], "fp32"):
+        if (artifact.backend, artifact.precision) == (engine, "fp32"):
             hurt = [
                 replace_bytes(bundle / one.path, vector, request.param) for one in artifact.files
             ]
@@ -46,7 +46,7 @@ def replace_bytes(path, vector, value):
 
 
 def test_an_output_that_is_no_number_raises_and_names_its_row(sick_bundle, engine):
-    with edgebert.Runtime(sick_bundle, engine[0], "fp32", self_test="off") as runtime:
+    with edgebert.Runtime(sick_bundle, engine, "fp32", self_test="off") as runtime:
         assert np.isfinite(runtime.encode(["good film", "fun"])).all()
         with pytest.raises(
             BackendRunError, match=r"NaN or infinity .*rows \[0\].*batch of \[1, 4\]"
