@@ -7,7 +7,7 @@ token. Torch and every engine are asked for the same rows, so they can be compar
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -207,18 +207,27 @@ def torch_rows(model: nn.Module, probe: Probe) -> Rows:
         return _collect(probe, parts())
 
 
-def engine_rows(backend: Backend, probe: Probe, *, batch_invariant: bool) -> Rows:
+def engine_rows(
+    backend: Backend,
+    probe: Probe,
+    *,
+    batch_invariant: bool,
+    batches: Sequence[list[int]] | None = None,
+) -> Rows:
     """Run an artifact on its engine, batched as the runtime does.
 
     Args:
         backend: The artifact, opened.
         probe: Texts.
         batch_invariant: False runs every row alone, as results would depend on its mates.
+        batches: Rows of each batch, to run them in these instead; every row once.
     """
     lengths = probe.encoded.lengths.tolist()
+    if batches is None:
+        batches = plan_batches(lengths, batch_size=None if batch_invariant else 1)
 
     def parts() -> Iterator[tuple[list[int], FloatArray]]:
-        for rows in plan_batches(lengths, batch_size=None if batch_invariant else 1):
+        for rows in batches:
             batch = probe_batch(probe, rows)
             outputs: dict[str, Any] = dict(backend.run(batch))
             if probe.head.task == "feature-extraction" and SENTENCE not in outputs:
