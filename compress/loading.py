@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import atexit
-import json
 import logging
 import shutil
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from compress.hub import one_line
 from compress.model_files import check_checkpoint, check_max_length, read_config
@@ -22,7 +21,7 @@ from compress.pretrained import (
     quiet_transformers,
 )
 from compress.settings import TASKS
-from edgebert.errors import InputError, ModelError
+from edgebert.errors import DamagedBundleError, InputError, ModelError
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -30,8 +29,6 @@ if TYPE_CHECKING:
     from edgebert.tokenizer import Tokenizer
 
 logger = logging.getLogger(__name__)
-
-_SPECIALS = ("pad", "unk", "cls", "sep", "mask", "bos", "eos")
 
 
 @dataclass(frozen=True)
@@ -161,30 +158,9 @@ def special_token_ids(tokenizer_dir: Path, path: Path | None = None) -> dict[str
     Raises:
         ModelError: No padding token is known.
     """
-    from tokenizers import Tokenizer as FastTokenizer
+    from edgebert import checkpoint_files
 
     try:
-        fast = FastTokenizer.from_file(str(tokenizer_dir / "tokenizer.json"))
-    except Exception as error:  # the library raises no narrower type
-        raise ModelError(f"{tokenizer_dir}/tokenizer.json is damaged ({error}).") from error
-    names: dict[str, Any] = {}
-    for file in ("special_tokens_map.json", "tokenizer_config.json"):
-        try:
-            names.update(json.loads((tokenizer_dir / file).read_text(encoding="utf-8")))
-        except FileNotFoundError:
-            continue
-        except (ValueError, TypeError) as error:
-            raise ModelError(f"{tokenizer_dir / file} is damaged ({error}).") from error
-    ids = {}
-    for special in _SPECIALS:
-        name = names.get(f"{special}_token")
-        name = name.get("content") if isinstance(name, dict) else name
-        token_id = fast.token_to_id(name) if isinstance(name, str) else None
-        if token_id is not None:
-            ids[f"{special}_token_id"] = token_id
-    if "pad_token_id" not in ids:
-        pad = read_config(path or tokenizer_dir).get("pad_token_id")
-        if not isinstance(pad, int):
-            raise ModelError(f"{tokenizer_dir} names no padding token (pad_token).")
-        ids["pad_token_id"] = pad
-    return ids
+        return checkpoint_files.special_token_ids(tokenizer_dir, read_config(path or tokenizer_dir))
+    except DamagedBundleError as error:
+        raise ModelError(str(error)) from error

@@ -18,20 +18,29 @@ _HIDDEN_SIZES = ("hidden_size", "dim", "d_model")  # the second is DistilBERT's,
 _NO_LIMIT = 1_000_000  # transformers writes 1e30 where it knows none
 
 
+def read_value(path: Path) -> Any:
+    """Read a JSON file of a library that writes numbers as large as it likes.
+
+    Raises:
+        DamagedBundleError: The file is missing, is too large, or is no JSON.
+    """
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            raise ValueError(f"it has more than {MAX_BYTES} bytes")
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise DamagedBundleError(f"{path} can't be read as JSON ({error}).") from error
+
+
 def read_object(path: Path, *, missing_ok: bool = False) -> dict[str, Any]:
     """Read a JSON file that holds an object; an empty one where there is no file.
 
     Raises:
-        DamagedBundleError: The file is missing, is no JSON, or holds something else.
+        DamagedBundleError: As `read_value`, or the file holds something else.
     """
     if missing_ok and not path.is_file():
         return {}
-    try:
-        if path.stat().st_size > MAX_BYTES:
-            raise ValueError(f"it has more than {MAX_BYTES} bytes")
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise DamagedBundleError(f"{path} can't be read as JSON ({error}).") from error
+    found = read_value(path)
     if not isinstance(found, dict):
         raise DamagedBundleError(f"{path} holds no JSON object; make it again.")
     return found

@@ -10,6 +10,8 @@ import mmap
 from collections.abc import Iterator
 from pathlib import Path
 
+from edgebert.protobuf import Wire
+
 # Which fields of a message hold further messages that lead to a tensor (onnx.proto).
 _FIELDS: dict[str, dict[int, str]] = {
     "model": {7: "graph", 20: "training", 25: "function"},
@@ -26,12 +28,8 @@ _FIELDS: dict[str, dict[int, str]] = {
     "entry": {},
 }
 _KEY, _VALUE = 1, 2  # fields of an entry
-_VARINT, _BYTES = 0, 2  # kinds of fields
-_SIZES = {1: 8, 5: 4}  # of the other kinds, in bytes
 _MAX_DEPTH = 100  # protobuf's own limit
 _MAX_NAME = 4096
-_MAX_TAG = 0xFFFFFFFF
-_MAX_FIELDS = 1 << 20  # a second's work; MiniLM has 7,000
 
 
 def external_files(path: Path) -> set[str]:
@@ -49,63 +47,20 @@ def external_files(path: Path) -> set[str]:
         path.open("rb") as stream,
         mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as content,
     ):
-        return set(_Walk(content).locations("model", 0, len(content), depth=0))
+        return set(_locations(Wire(content), "model", 0, len(content), depth=0))
 
 
-class _Walk:
-    """Goes through the messages of one file, up to a number of fields."""
-
-    def __init__(self, content: mmap.mmap) -> None:
-        self._content = content
-        self.fields_left = _MAX_FIELDS
-
-    def locations(self, kind: str, start: int, end: int, *, depth: int) -> Iterator[str]:
-        """Give the file that each tensor below a message is in."""
-        if depth > _MAX_DEPTH:
-            raise ValueError(f"messages are nested more than {_MAX_DEPTH} deep")
-        entry: dict[int, bytes] = {}
-        for number, first, last in self._messages(start, end):
-            if kind == "entry" and number in (_KEY, _VALUE):
-                if last - first > _MAX_NAME:
-                    raise ValueError(f"a text has {last - first} bytes")
-                entry[number] = self._content[first:last]
-            elif number in _FIELDS[kind]:
-                inner = _FIELDS[kind][number]
-                yield from self.locations(inner, first, last, depth=depth + 1)
-        if entry.get(_KEY) == b"location":
-            yield entry.get(_VALUE, b"").decode("utf-8", errors="backslashreplace")
-
-    def _messages(self, place: int, end: int) -> Iterator[tuple[int, int, int]]:
-        """Give number, start and end of each field that has a length of its own."""
-        while place < end:
-            self.fields_left -= 1
-            if self.fields_left < 0:
-                raise ValueError(f"it has more than {_MAX_FIELDS} fields")
-            tag, place = self._varint(place, end)
-            if tag > _MAX_TAG:  # protobuf would drop the upper bits and see another field
-                raise ValueError(f"the number before byte {place} is no tag")
-            size = _SIZES.get(tag & 7)
-            if tag & 7 == _VARINT:
-                _, place = self._varint(place, end)
-                continue
-            if tag & 7 == _BYTES:
-                size, place = self._varint(place, end)
-            if size is None:  # a group, which ONNX has none of
-                raise ValueError(f"byte {place} begins a field of the kind {tag & 7}")
-            if size > end - place:
-                raise ValueError(f"a field goes on behind byte {end}")
-            if tag & 7 == _BYTES:
-                yield tag >> 3, place, place + size
-            place += size
-
-    def _varint(self, place: int, end: int) -> tuple[int, int]:
-        value = 0
-        for shift in range(0, 70, 7):
-            if place >= end:
-                break
-            byte = self._content[place]
-            place += 1
-            value |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                return value, place
-        raise ValueError(f"the number before byte {place} has no end")
+def _locations(wire: Wire, kind: str, start: int, end: int, *, depth: int) -> Iterator[str]:
+    """Give the file that each tensor below a message is in."""
+    if depth > _MAX_DEPTH:
+        raise ValueError(f"messages are nested more than {_MAX_DEPTH} deep")
+    entry: dict[int, bytes] = {}
+    for number, first, last in wire.messages(start, end):
+        if kind == "entry" and number in (_KEY, _VALUE):
+            if last - first > _MAX_NAME:
+                raise ValueError(f"a text has {last - first} bytes")
+            entry[number] = wire.content[first:last]
+        elif number in _FIELDS[kind]:
+            yield from _locations(wire, _FIELDS[kind][number], first, last, depth=depth + 1)
+    if entry.get(_KEY) == b"location":
+        yield entry.get(_VALUE, b"").decode("utf-8", errors="backslashreplace")

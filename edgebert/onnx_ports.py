@@ -6,10 +6,11 @@ The file is one protobuf message. Few of its fields are looked at; weights are s
 from __future__ import annotations
 
 import mmap
+from collections.abc import Iterator
 from pathlib import Path
 
 from edgebert.graph_ports import GraphPorts, Shape
-from edgebert.protobuf import Field, Wire
+from edgebert.protobuf import Wire
 
 # Field numbers of onnx.proto, which never change.
 _GRAPH = 7
@@ -48,51 +49,45 @@ class _Reader:
         inputs: dict[str, Shape] = {}
         outputs: dict[str, Shape] = {}
         weights, types = set(), set()
-        for graph in self._wire.messages(0, size, _GRAPH):
-            for field in self._wire.fields(graph.start, graph.end):
-                if field.number == _INPUT:
-                    inputs.update([self._port(field)])
-                elif field.number == _OUTPUT:
-                    outputs.update([self._port(field)])
-                elif field.number == _INITIALIZER:
-                    name, kind, rank = self._tensor(field)
-                    weights.add(name)
-                    types.update([kind] if rank >= 2 else [])
+        for start, end in self._all(0, size, _GRAPH):
+            for number, first, last in self._wire.messages(start, end):
+                if number == _INPUT:
+                    inputs.update([self._port(first, last)])
+                elif number == _OUTPUT:
+                    outputs.update([self._port(first, last)])
+                elif number == _INITIALIZER:
+                    weights.add(self._text(first, last, _TENSOR_NAME))
+                    types.update(self._matrix_type(first, last))
         if not outputs:
             raise ValueError("it declares no outputs")
         free = {name: shape for name, shape in inputs.items() if name not in weights}
         return GraphPorts(free, outputs, frozenset(types))
 
-    def _port(self, message: Field) -> tuple[str, Shape]:
-        wire, name = self._wire, ""
+    def _port(self, start: int, end: int) -> tuple[str, Shape]:
         shape: Shape = None
-        for field in wire.fields(message.start, message.end):
-            if field.number == _VALUE_NAME:
-                name = self._text(field)
-            elif field.number == _VALUE_TYPE:
-                for tensor in wire.messages(field.start, field.end, _TYPE_TENSOR):
-                    for dims in wire.messages(tensor.start, tensor.end, _TENSOR_SHAPE):
-                        found = wire.messages(dims.start, dims.end, _SHAPE_DIM)
-                        shape = tuple(self._size(dim) for dim in found)
-        return name, shape
+        for kind in self._all(start, end, _VALUE_TYPE):
+            for tensor in self._all(*kind, _TYPE_TENSOR):
+                for dims in self._all(*tensor, _TENSOR_SHAPE):
+                    shape = tuple(self._size(*dim) for dim in self._all(*dims, _SHAPE_DIM))
+        return self._text(start, end, _VALUE_NAME), shape
 
-    def _size(self, dim: Field) -> int | None:
-        fields = self._wire.fields(dim.start, dim.end)
-        return next((field.value for field in fields if field.number == _DIM_VALUE), None)
+    def _size(self, start: int, end: int) -> int | None:
+        return next(iter(self._wire.numbers(start, end, _DIM_VALUE)), None)
 
-    def _tensor(self, message: Field) -> tuple[str, str, int]:
-        """Give a weight's name, type and number of axes."""
-        name, kind, rank = "", "other", 0
-        for field in self._wire.fields(message.start, message.end):
-            if field.number == _TENSOR_DIMS:
-                rank += sum(1 for _ in self._wire.varints(field))
-            elif field.number == _TENSOR_TYPE:
-                kind = _TYPES.get(field.value or 0, "other")
-            elif field.number == _TENSOR_NAME:
-                name = self._text(field)
-        return name, kind, rank
+    def _matrix_type(self, start: int, end: int) -> set[str]:
+        """Give the type of a weight that is a matrix, or of more axes."""
+        if len(self._wire.numbers(start, end, _TENSOR_DIMS)) < 2:
+            return set()
+        return {_TYPES.get(kind, "other") for kind in self._wire.numbers(start, end, _TENSOR_TYPE)}
 
-    def _text(self, field: Field) -> str:
-        if field.end - field.start > _MAX_NAME:
-            raise ValueError(f"a name has {field.end - field.start} bytes")
-        return self._wire.content[field.start : field.end].decode("utf-8", "backslashreplace")
+    def _all(self, start: int, end: int, wanted: int) -> Iterator[tuple[int, int]]:
+        for number, first, last in self._wire.messages(start, end):
+            if number == wanted:
+                yield first, last
+
+    def _text(self, start: int, end: int, wanted: int) -> str:
+        for first, last in self._all(start, end, wanted):
+            if last - first > _MAX_NAME:
+                raise ValueError(f"a name has {last - first} bytes")
+            return self._wire.content[first:last].decode("utf-8", "backslashreplace")
+        return ""

@@ -8,6 +8,7 @@ from xml.parsers import expat
 from edgebert.graph_ports import GraphPorts, Shape
 
 _LAYER_DEPTH = 3  # net, layers, layer; a deeper one is part of a loop's body
+_MAX_NUMBER = 32  # digits of a size; no longer text is of use here
 _TYPES = {
     **{"f32": "f32", "f16": "f16", "bf16": "f16"},
     **{"i8": "i8", "u8": "i8", "i4": "i4", "u4": "i4", "nf4": "i4"},
@@ -88,7 +89,8 @@ class _Reader:
             self._types.add(_TYPES.get(attributes.get("element_type", ""), "other"))
 
     def text(self, data: str) -> None:
-        self._text += data
+        if len(self._text) < _MAX_NUMBER:
+            self._text += data
 
     def end(self, tag: str) -> None:
         if tag == "dim":

@@ -4,43 +4,52 @@ from __future__ import annotations
 
 import mmap
 from collections.abc import Iterator
-from typing import NamedTuple
 
 _VARINT, _BYTES = 0, 2  # kinds of fields
 _SIZES = {1: 8, 5: 4}  # of the other kinds, in bytes
 _MAX_TAG = 0xFFFFFFFF
-_MAX_FIELDS = 1 << 20  # a second's work; MiniLM has 20,000
-
-
-class Field(NamedTuple):
-    """One field of a message.
-
-    Attributes:
-        number: As the schema numbers it.
-        start: Where its bytes begin.
-        end: Where they end.
-        value: Of a field that is one whole number; None for one with a length of its own.
-    """
-
-    number: int
-    start: int
-    end: int
-    value: int | None
+_MAX_FIELDS = 1 << 20  # a second's work; MiniLM has 7,000
+_MAX_NUMBERS = 256  # of the fields that are asked for: no tensor has so many axes
 
 
 class Wire:
-    """A mapped file that is one message; it may have so many fields in all."""
+    """A mapped file that is one message; it may have so many fields in all.
+
+    Attributes:
+        content: The file.
+    """
 
     def __init__(self, content: mmap.mmap) -> None:
         self.content = content
         self._fields_left = _MAX_FIELDS
 
-    def fields(self, place: int, end: int) -> Iterator[Field]:
-        """Give the fields between two places: whole numbers, and those with a length.
+    def messages(self, place: int, end: int) -> Iterator[tuple[int, int, int]]:
+        """Give number, start and end of each field between two places that has a length.
 
         Raises:
-            ValueError: They are no such message, or there are too many.
+            ValueError: They hold no message, or there are too many fields.
         """
+        for number, start, stop, is_number in self._fields(place, end):
+            if not is_number:
+                yield number, start, stop
+
+    def numbers(self, place: int, end: int, number: int) -> list[int]:
+        """Give the whole numbers of a field, repeated or packed, in their order.
+
+        Raises:
+            ValueError: As `messages`.
+        """
+        found = []
+        for own, start, stop, _ in self._fields(place, end):
+            while own == number and start < stop:
+                value, start = self._varint(start, stop)
+                found.append(value)
+                if len(found) > _MAX_NUMBERS:
+                    raise ValueError(f"a field has more than {_MAX_NUMBERS} numbers")
+        return found
+
+    def _fields(self, place: int, end: int) -> Iterator[tuple[int, int, int, bool]]:
+        """Give number, start, end, and whether it's a whole number, of fields of the two kinds."""
         while place < end:
             self._fields_left -= 1
             if self._fields_left < 0:
@@ -48,34 +57,21 @@ class Wire:
             tag, place = self._varint(place, end)
             if tag > _MAX_TAG:  # protobuf would drop the upper bits and see another field
                 raise ValueError(f"the number before byte {place} is no tag")
-            start, size = place, _SIZES.get(tag & 7)
-            if tag & 7 == _VARINT:
-                value, place = self._varint(place, end)
-                yield Field(tag >> 3, start, place, value)
+            start, kind = place, tag & 7
+            size = _SIZES.get(kind)
+            if kind == _VARINT:
+                _, place = self._varint(place, end)
+                yield tag >> 3, start, place, True
                 continue
-            if tag & 7 == _BYTES:
+            if kind == _BYTES:
                 size, place = self._varint(place, end)
             if size is None:  # a group, which is out of use
-                raise ValueError(f"byte {place} begins a field of the kind {tag & 7}")
+                raise ValueError(f"byte {place} begins a field of the kind {kind}")
             if size > end - place:
                 raise ValueError(f"a field goes on behind byte {end}")
-            if tag & 7 == _BYTES:
-                yield Field(tag >> 3, place, place + size, None)
+            if kind == _BYTES:
+                yield tag >> 3, place, place + size, False
             place += size
-
-    def messages(self, place: int, end: int, number: int) -> Iterator[Field]:
-        """Give the fields of one number that have a length."""
-        return (f for f in self.fields(place, end) if f.number == number and f.value is None)
-
-    def varints(self, field: Field) -> Iterator[int]:
-        """Give the whole numbers of a repeated field: one, or many packed together."""
-        if field.value is not None:
-            yield field.value
-            return
-        place = field.start
-        while place < field.end:
-            value, place = self._varint(place, field.end)
-            yield value
 
     def _varint(self, place: int, end: int) -> tuple[int, int]:
         value = 0

@@ -48,7 +48,9 @@ class Runtime(RankingMethods, TaggingMethods, AnswerMethods, ChoosingMethods, Ma
         """Open a bundle; nothing is downloaded, converted or written beside the cache.
 
         Args:
-            bundle: Directory with an ``edgebert.json``.
+            bundle: Directory with an ``edgebert.json``, or without one as ``optimum-cli export``
+                writes it: then ``info`` and a warning say that nothing was verified, and int8 is
+                run only when it's named.
             backend: Name of an engine, or ``auto`` for any that is installed. Where several
                 artifacts can run here, ``auto`` opens those that half of the memory has room for at
                 the first load, times them for 2 seconds at most, takes the fastest, and remembers

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from edgebert.checkpoint_files import read_object
+from edgebert.checkpoint_files import read_object, read_value
 from edgebert.errors import DamagedBundleError
 from edgebert.manifest import POOLINGS
 
@@ -53,16 +52,15 @@ def read_sentence_files(directory: Path) -> SentenceFiles | None:
     path = directory / MODULES_NAME
     if not path.is_file():
         return None
+    modules = read_value(path)
     try:
-        modules = json.loads(path.read_text(encoding="utf-8"))
         kinds = tuple(str(module["type"]).rpartition(".")[2] for module in modules)
-        folders = {
-            kind: str(module.get("path", "")) for kind, module in zip(kinds, modules, strict=True)
-        }
-    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        places = [str(module.get("path", "")) for module in modules]
+    except (TypeError, KeyError, AttributeError) as error:
         raise DamagedBundleError(
-            f"{path} is not what sentence-transformers writes ({error})."
+            f"{path} is not what sentence-transformers writes ({error}); make it again."
         ) from error
+    folders = dict(zip(kinds, places, strict=True))
     limits = read_object(directory / "sentence_bert_config.json", missing_ok=True)
     settings = read_object(directory / "config_sentence_transformers.json", missing_ok=True)
     prompts = settings.get("prompts")
