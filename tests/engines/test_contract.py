@@ -15,7 +15,7 @@ from tests.engines.bundles import MAX_LENGTH, missing
 from tests.engines.methods import METHODS, ask, numbers, texts_of_all_lengths, worst
 from tests.tiny import VOCAB
 
-QUICK = ("encode", "encode_tokens")  # one bundle takes some 15 s; the others are tested as slow
+QUICK = ("encode", "encode_tokens")  # of one bundle, which takes some 15 s to make
 LONG = " ".join(["the", "good", "film", "very", "dull", "plot"] * 20)
 INT8_DISTANCE = 0.1  # of INT8 outputs from those in FP32, in units of their length
 

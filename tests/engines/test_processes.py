@@ -50,12 +50,13 @@ def test_children_of_a_busy_parent_get_its_results_and_end(work):
     assert work("fork") == [0, 0, 0]
 
 
+@pytest.mark.slow
 def test_spawned_processes_get_the_same_results(work):
     assert work("spawn") == [True, True]
 
 
 def test_threads_do_not_spin_between_calls(work):
-    assert work("idle", 2)["idle_share"] < 0.05  # of one core; spinning takes one or two
+    assert work("idle", 1)["idle_share"] < 0.05  # of one core; spinning takes one or two
 
 
 def test_no_socket_is_opened_and_nothing_is_written_beside_the_cache(work, tmp_path):
