@@ -20,6 +20,16 @@ _MAX_TOKENS = 512  # a batch: each token has a logit for every word, 60 MB at 30
 class MaskingMethods(RuntimeCore):
     """Words in the place of masks; `edgebert.Runtime` has them."""
 
+    @property
+    def mask_token(self) -> str:
+        """How a mask is written in a text for `fill_mask`, like ``[MASK]``.
+
+        Raises:
+            TaskError: The bundle is not for ``fill-mask``.
+        """
+        self._require("fill_mask")
+        return self._tokenizer.mask_token
+
     def fill_mask(
         self, texts: Iterable[str], *, top_k: int = 5, on_long: str | None = None
     ) -> list[list[list[Filling]]]:
