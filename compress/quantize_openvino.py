@@ -58,6 +58,13 @@ def _static(model: Any, exclude: list[str], items: list[dict[str, IntArray]]) ->
     without it the file is right in programs that leave the engine at its defaults, too.
     """
     import nncf  # type: ignore[import-untyped]
+    from nncf.quantization.advanced_parameters import (  # type: ignore[import-untyped]
+        AdvancedQuantizationParameters,
+        AdvancedSmoothQuantParameters,
+    )
+    from nncf.quantization.range_estimator import (  # type: ignore[import-untyped]
+        RangeEstimatorParametersSet,
+    )
 
     exclude = [*exclude, *attention_products(model)]
     return nncf.quantize(
@@ -67,6 +74,12 @@ def _static(model: Any, exclude: list[str], items: list[dict[str, IntArray]]) ->
         preset=nncf.QuantizationPreset.MIXED,
         model_type=nncf.ModelType.TRANSFORMER,  # without it MiniLM's cosine was 0.61
         ignored_scope=nncf.IgnoredScope(names=exclude),
+        # The whole range, not the mean of the texts' ranges, and smoothing of 0.75, not 0.95: of
+        # MiniLM's cosines on 300 texts the lowest rose from 0.981 to 0.992, the mean by 0.0006.
+        advanced_parameters=AdvancedQuantizationParameters(
+            activations_range_estimator_params=RangeEstimatorParametersSet.MINMAX,
+            smooth_quant_alphas=AdvancedSmoothQuantParameters(matmul=0.75),
+        ),
     )
 
 
