@@ -201,14 +201,21 @@ def _distance(a: list[float], b: list[float]) -> float:
     return float(np.abs(np.subtract(a, b)).max(initial=0.0))
 
 
+def _kept() -> dict[str, Any]:
+    """Read what earlier runs found, and others that run beside this one."""
+    path = RESULTS / "seven_tasks.json"
+    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    return found
+
+
 def main(names: list[str]) -> None:
     """Make and hold the tasks named, or all, and write what was found after each."""
     (BUILD / "seven").mkdir(parents=True, exist_ok=True)
-    kept = RESULTS / "seven_tasks.json"
-    results = json.loads(kept.read_text(encoding="utf-8")) if kept.is_file() else {}
+    results: dict[str, Any] = {}
     for files in all_tasks():
         if not names or files.name in names:
-            results[files.name] = make(files) | hold(files)
+            found = make(files) | hold(files)
+            results = _kept() | {files.name: found}
             save("seven_tasks", results)
     failed = [name for name, one in results.items() if not one["holds"]]
     print(f"{len(results) - len(failed)} of {len(results)} hold; not: {failed}", file=sys.stderr)
