@@ -108,7 +108,7 @@ def export_with_report(config: ExportConfig) -> tuple[ExportResult, Report]:
     max_length = _max_length(config, layout, found.path)
     data, loaded = load_inputs(config, found.path)
     entry = lineage_entry("export", config_to_dict(config), data, model=found.used)
-    head = _head(config, layout, loaded, data)
+    head = _head(config, layout, loaded, data, _threshold(found.path))
     reports: list[Report] = []
 
     def write(directory: Path, result: ExportResult) -> None:
@@ -168,7 +168,11 @@ def _layout(config: ExportConfig, path: Path) -> SentenceLayout | None:
 
 
 def _head(
-    config: ExportConfig, layout: SentenceLayout | None, loaded: LoadedModel, data: TaskData
+    config: ExportConfig,
+    layout: SentenceLayout | None,
+    loaded: LoadedModel,
+    data: TaskData,
+    threshold: float | None,
 ) -> TaskHead:
     from compress.task_head import TaskHead
 
@@ -184,8 +188,14 @@ def _head(
         task=config.task,
         labels=loaded.labels,
         problem_type=_problem_type(config, loaded),
-        no_answer=config.task == "question-answering" and data.no_answer,
+        no_answer=config.task == "question-answering" and (data.no_answer or threshold is not None),
+        no_answer_threshold=threshold,
     )
+
+
+def _threshold(path: Path) -> float | None:
+    is_bundle = (path / MANIFEST_NAME).is_file()
+    return Manifest.load(path).no_answer_threshold if is_bundle else None
 
 
 def _stride(config: ExportConfig, path: Path) -> int | None:

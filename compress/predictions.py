@@ -131,13 +131,13 @@ def calibrate_no_answer(probe: Probe, values: FloatArray) -> float | None:
 
     Returns:
         What a manifest calls ``no_answer_threshold``; None for a model that always answers. Without
-        labels it is 0, where no answer and the best one score the same.
+        labels it is the head's own, or 0, where no answer and the best one score the same.
     """
     if not probe.head.no_answer:
         return None
     truths = true_answers(probe)
     if truths is None:
-        return 0.0
+        return probe.head.no_answer_threshold or 0.0
     found = places_of(probe, values)
     contexts = probe.split.text_pairs or []
     best = [_best(*one, None)[1] for one in zip(found, contexts, strict=True)]

@@ -25,6 +25,8 @@ class TaskHead:
         normalize: Whether vectors get unit length; that is not part of the graph.
         dense: Of a feature-extraction: what comes after pooling, ``[B, H]`` to ``[B, D]``; or None.
         no_answer: Of a question-answering: whether a question may have no answer.
+        no_answer_threshold: Of a bundle that is exported again: the one that it has, which stays
+            where the data has no answers to calibrate another on.
         max_answer_length: Of a question-answering, in tokens.
     """
 
@@ -36,6 +38,7 @@ class TaskHead:
     normalize: bool = False
     dense: nn.Module | None = None
     no_answer: bool = False
+    no_answer_threshold: float | None = None
     max_answer_length: int = 30
 
     @property

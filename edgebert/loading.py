@@ -18,6 +18,7 @@ from edgebert.cache import read_record, write_record
 from edgebert.cpu import cpu_features, cpu_name
 from edgebert.engine import Engine
 from edgebert.errors import BackendError, BundleError, InputError, SelfTestError
+from edgebert.forking import NATIVE_WORK
 from edgebert.manifest import Artifact
 from edgebert.selftest import run_self_test
 from edgebert.tokenizer import Tokenizer
@@ -119,7 +120,9 @@ def open_artifact(
         return Opened(tokenizer=tokenizer, engine=engine, why=f"{why}; {NOT_VERIFIED}")
     if self_test == "always" or (self_test == "first-load" and read_record(key) is None):
         try:
-            worst = run_self_test(engine.backend(), tokenizer, bundle.manifest, artifact)
+            backend = engine.backend()
+            with NATIVE_WORK:
+                worst = run_self_test(backend, tokenizer, bundle.manifest, artifact)
         except InputError as error:  # of vectors that are all zeros
             engine.close()
             raise SelfTestError(f"{name_of(artifact)} gives unusable outputs: {error}") from error

@@ -60,3 +60,8 @@ class Backend(Protocol):
 
     def close(self) -> None:
         """Give back the engine's memory; the backend can't be used afterwards."""
+
+
+def one_line(error: object) -> str:
+    """Give an engine's message without its line breaks."""
+    return " ".join(str(error).split())

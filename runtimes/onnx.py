@@ -9,7 +9,7 @@ import onnxruntime as ort  # type: ignore[import-untyped]
 
 from edgebert.errors import BackendRunError
 from edgebert.types import Batch, FloatArray
-from runtimes.base import SessionOptions
+from runtimes.base import SessionOptions, one_line
 from runtimes.names import feed, known_name
 
 _ERRORS_ONLY = 3
@@ -37,7 +37,7 @@ class OnnxBackend:
             )
         except Exception as error:  # the engine's errors have no parent of their own
             raise BackendRunError(
-                f"{self.engine} can't open {artifact}: {_one_line(error)} The file is damaged, or "
+                f"{self.engine} can't open {artifact}: {one_line(error)} The file is damaged, or "
                 "made for a newer engine; `edgebert verify` on the bundle tells which."
             ) from error
         nodes = self._session.get_inputs()
@@ -58,7 +58,7 @@ class OnnxBackend:
             shape = list(batch.input_ids.shape)
             raise BackendRunError(
                 f"{self.engine} failed on {self._artifact} with a batch of {shape} tokens: "
-                f"{_one_line(error)}"
+                f"{one_line(error)}"
             ) from error
 
     def close(self) -> None:
@@ -77,7 +77,3 @@ def _settings(options: SessionOptions) -> ort.SessionOptions:
     # Without VNNI, products of 8-bit numbers saturate in 16 bits; this costs nothing with VNNI.
     settings.add_session_config_entry("session.x64quantprecision", "1")
     return settings
-
-
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())

@@ -17,7 +17,7 @@ import numpy as np
 
 from edgebert.errors import BackendRunError
 from edgebert.types import Batch, FloatArray
-from runtimes.base import SessionOptions
+from runtimes.base import SessionOptions, one_line
 from runtimes.names import feed, known_name
 from runtimes.pool import Pool
 from runtimes.shapes import pieces, put_together, take
@@ -65,7 +65,7 @@ class OpenVinoBackend:
             precision = compiled.get_property("INFERENCE_PRECISION_HINT")
         except Exception as error:  # the engine's errors have no parent of their own
             raise BackendRunError(
-                f"{self.engine} can't open {artifact}: {_one_line(error)} The file or its .bin is "
+                f"{self.engine} can't open {artifact}: {_plain(error)} The file or its .bin is "
                 "damaged, or made for a newer engine; `edgebert verify` on the bundle tells which."
             ) from error
         if precision != ov.Type.f32:
@@ -100,7 +100,7 @@ class OpenVinoBackend:
             shape = list(batch.input_ids.shape)
             raise BackendRunError(
                 f"{self.engine} failed on {self._artifact} with a batch of {shape} tokens: "
-                f"{_one_line(error)}"
+                f"{_plain(error)}"
             ) from error
 
     def close(self) -> None:
@@ -153,9 +153,9 @@ def _name(port: Any, known: tuple[str, ...] = ()) -> str:
     return next((name for name in names if name in known), names[0])
 
 
-def _one_line(error: Exception) -> str:
+def _plain(error: Exception) -> str:
     """Say what an engine's error says, without the places in its source code."""
     lines = [line.strip() for line in str(error).splitlines()]
     kept = [line for line in lines if not line.startswith(("Exception from", "Check '"))]
-    text = " ".join(" ".join(kept or lines).split())
+    text = one_line(" ".join(kept or lines))
     return text if text.endswith((".", "!")) else f"{text}."

@@ -17,7 +17,7 @@ from edgebert.errors import BackendRunError
 from edgebert.types import Batch, FloatArray, IntArray
 from runtimes import installed_engine
 from runtimes.banner import without_line
-from runtimes.base import SessionOptions
+from runtimes.base import SessionOptions, one_line
 from runtimes.pool import Pool
 from runtimes.tflite_file import check_whole
 from runtimes.tflite_signatures import Signature, read_signatures
@@ -86,7 +86,7 @@ class TfliteBackend:
         except Exception as error:  # as above
             raise BackendRunError(
                 f"{self.engine} failed on {self._artifact} with a batch of "
-                f"{list(batch.input_ids.shape)} tokens: {_one_line(error)}"
+                f"{list(batch.input_ids.shape)} tokens: {one_line(error)}"
             ) from error
         return outputs
 
@@ -165,7 +165,7 @@ class TfliteBackend:
                 signatures = worker.read_signatures()
         except Exception as error:  # the engine's errors have no parent of their own
             raise BackendRunError(
-                f"{self.engine} can't open {self._artifact}: {_one_line(error)} The file is "
+                f"{self.engine} can't open {self._artifact}: {one_line(error)} The file is "
                 "damaged, or made for a newer engine; `edgebert verify` on the bundle tells which."
             ) from error
         if misread:
@@ -219,7 +219,3 @@ def _real_lengths(attention_mask: IntArray) -> list[int]:
     padding = np.where(backwards.any(axis=1), backwards.argmax(axis=1), attention_mask.shape[1])
     lengths: list[int] = (attention_mask.shape[1] - padding).tolist()
     return lengths
-
-
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())

@@ -143,6 +143,13 @@ def test_no_answer_is_given_from_the_calibrated_margin_on(tokenizer):
     assert score_rows(probe, values, values).value == 1.0  # calibrated on these very rows
 
 
+def test_without_answers_to_calibrate_on_a_threshold_is_kept(tokenizer):
+    probe = answer_probe(
+        tokenizer, ["the good film"], None, no_answer=True, no_answer_threshold=-3.5
+    )
+    assert calibrate_no_answer(probe, answer_values(probe, [(4, 4)])) == -3.5
+
+
 def test_a_model_that_always_answers_has_no_threshold(tokenizer):
     probe = answer_probe(tokenizer, ["the good film"], [(("good", 4),)])
     assert calibrate_no_answer(probe, answer_values(probe, [(4, 4)])) is None
