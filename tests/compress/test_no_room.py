@@ -117,7 +117,7 @@ def bundle(lab, tmp_path_factory):
     ("onnx/model.onnx", lambda data: data[:-4] + b"\0\1\2\3", "model.onnx"),
     ("tokenizer.json", lambda data: data.replace(b"good", b"evil"), "tokenizer.json"),
     ("edgebert.json", lambda data: data[:100], "edgebert.json"),
-    ("edgebert.json", lambda data: data.replace(b'_version": 1', b'_version": 99'), "99"),
+    ("edgebert.json", lambda data: data.replace(b'_version": 2', b'_version": 99'), "99"),
 ])  # fmt: skip
 def test_a_damaged_bundle_is_named_by_every_command(
     bundle, lab, tmp_path, capsys, name, damage, named
