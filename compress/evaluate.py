@@ -216,6 +216,12 @@ def _scored(probe: Probe, values: Any) -> dict[str, Any]:
             f"{probe.split.source} has no scored pairs, so vectors can't be scored; give "
             "--text-column, --text-pair-column and --label-column."
         )
+    if probe.head.no_answer and probe.no_answer_threshold is None:
+        logger.warning(
+            'The threshold on "no answer" is the best for %s itself, as a checkpoint has none: the '
+            "score is an upper bound. A bundle has one that was chosen on its dev data.",
+            probe.split.source,
+        )
     probe = calibrated(probe, values)
     measured = evaluate_rows(probe, values)
     found = {"rows": measured["rows"], "split": probe.split.name}

@@ -17,8 +17,9 @@ from compress.export_report import (
     write_papers,
 )
 from compress.exporters import plan_export
+from compress.final_probe import final_probe
 from compress.options import command_line, config_to_dict, save_run
-from compress.probe import make_probe, torch_rows
+from compress.probe import torch_rows
 from compress.report_records import StudentRecord, TeacherRecord
 from compress.scores import SELF_METRICS, Score, score_rows
 
@@ -143,15 +144,8 @@ def _teacher_scores(
     probe = teacher.encoded.dev
     values = torch_rows(teacher.model, probe).values
     dev = score_rows(probe, values, values)
-    if data.test is None or (data.test.labels is None and probe.masked is None):
+    final = final_probe(teacher, data, config, dev_values=values)
+    if final is None:
         return dev, dev
-    final = make_probe(
-        data.test,
-        probe.head,
-        teacher.tokenizer,
-        max_length=config.max_length,
-        stride=config.doc_stride,
-        mask_id=teacher.special_ids.get("mask_token_id"),
-    )
     values = torch_rows(teacher.model, final).values
     return score_rows(final, values, values), dev

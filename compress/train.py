@@ -83,7 +83,7 @@ def _run(
 ) -> dict[str, Any]:
     from compress.data import load_data
     from compress.dev_score import DevScore
-    from compress.probe import make_probe
+    from compress.final_probe import final_probe
     from compress.teacher_step import ready_teacher
 
     data = data or load_data(config, task=config.task, seed=config.seed, score_train=True)
@@ -99,16 +99,9 @@ def _run(
         extra_terms=extra_terms,
     )
     metrics: dict[str, Any] = {"dev": ready.dev, "test": None}
-    if data.test is not None and (data.test.labels is not None or config.task == "fill-mask"):
-        probe = make_probe(
-            data.test,
-            ready.encoded.dev.head,
-            ready.tokenizer,
-            max_length=config.max_length,
-            stride=config.doc_stride,
-            mask_id=ready.special_ids.get("mask_token_id"),
-        )
-        metrics["test"] = DevScore(probe)(ready.model)
+    test = final_probe(ready, data, config)
+    if test is not None:
+        metrics["test"] = DevScore(test, teacher=ready.model)(ready.model)
     metrics["model"] = {"requested": found.requested, "used": found.used, "note": found.note}
     with whole_directory(config.output_dir) as building:
         shutil.copytree(ready.directory, building, dirs_exist_ok=True)
