@@ -118,7 +118,7 @@ def imitate(
         pad_id=train.pad_id,
         live=train.masking is not None,  # every step hides other tokens
     )
-    run = _Run(teacher, config, built.model, head, cache)
+    run = _Run(teacher, config, built.model, head, cache, data.train.sha256)
     records = [
         run.train(phase, work / f"phase-{number}", last=phase is phases[-1])
         for number, phase in enumerate(phases, start=1)
@@ -152,6 +152,7 @@ class _Run:
     student: nn.Module
     head: TaskHead
     cache: TeacherCache
+    train_sha256: str  # of the labels too, which may be learned from
 
     def train(self, phase: Phase, checkpoint_dir: Path, *, last: bool) -> PhaseRecord:
         """Run one phase and give its curves."""
@@ -192,6 +193,7 @@ class _Run:
             fingerprint={
                 "teacher": weights_sha256(self.teacher.model),
                 "student": weights_sha256(self.student),
+                "train": self.train_sha256,
                 "tokens": train.rows.encoded.sha256,
                 "dev": dev.split.sha256,
                 "terms": {name: f"{weight:g}" for name, weight in phase.weights.items()},
