@@ -102,6 +102,18 @@ def test_of_two_recipes_that_pass_the_faster_is_kept(tmp_path, probe, backend, s
     assert left == BOTH
 
 
+@pytest.mark.parametrize(("second_ms", "kept"), [(0.97, "first"), (0.9, "second")])
+@pytest.mark.usefixtures("backend")
+def test_of_recipes_that_are_about_as_fast_the_first_is_kept(
+    tmp_path, probe, monkeypatch, second_ms, kept
+):
+    times = {"first": 1.0, "second": second_ms}
+    monkeypatch.setattr(artifacts, "one_text_latency", lambda *_, **__: times)
+    _, made, _ = int8_of(tmp_path, probe, FakeExporter(recipes=("first", "second")))
+    assert made.artifact.recipe["quantization"] == kept
+    assert made.artifact.recipe["chosen_by_ms"] == times
+
+
 def test_a_recipe_that_loses_too_much_gives_way_to_a_slower_one(tmp_path, probe, backend):
     backend.lossy, backend.slow = ("first",), ("second",)
     exporter = FakeExporter(recipes=("first", "second"))
