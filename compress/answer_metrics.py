@@ -32,12 +32,12 @@ def answer_scores(
 ) -> tuple[Floats, Floats]:
     """Compare each answer with the true one that it fits best.
 
-    Where half of the questions or more have a true answer with Chinese or Japanese characters,
-    CMRC's way counts (Cui et al., 2019): case and most punctuation left out, units are those
-    characters and the words between them, and F1 is that of the longest run of units in common.
-    Else SQuAD's (Rajpurkar et al., 2016 and 2018): case, ASCII punctuation, English articles and
-    white space left out, and F1 is that of the words in common. In both, no answer is right, 1,
-    just where there is none.
+    Where, of the questions that have an answer, half or more have a true one with Chinese or
+    Japanese characters, CMRC's way counts (Cui et al., 2019): case and most punctuation left out,
+    units are those characters and the words between them, and F1 is that of the longest run of
+    units in common. Else SQuAD's (Rajpurkar et al., 2016 and 2018): case, ASCII punctuation,
+    English articles and white space left out, and F1 is that of the words in common. In both, no
+    answer is right, 1, just where there is none.
 
     CMRC's script splits words with nltk; here they end at white space and punctuation.
 
@@ -49,7 +49,7 @@ def answer_scores(
         Exact match, 0 or 1, and F1, 0 to 1, float64 ``[n]`` each.
     """
     chinese = sum(1 for answers in truths if any(_CJK.search(answer) for answer in answers))
-    compare = cmrc_scores if chinese * 2 >= len(truths) > 0 else squad_scores
+    compare = cmrc_scores if chinese * 2 >= sum(map(bool, truths)) > 0 else squad_scores
     found = [
         _best([compare(answer, truth) for truth in answers]) if answers else _none(answer)
         for answer, answers in zip(predicted, truths, strict=True)

@@ -62,6 +62,11 @@ def test_chinese_answers_are_counted_by_characters():
     assert f1[0] == 0.0  # one of three: the data is not Chinese
 
 
+def test_questions_without_answer_do_not_say_how_the_others_are_counted():
+    _, f1 = answer_scores(["是光荣", "", "", ""], [["光荣公司"], [], [], []])
+    assert f1.tolist() == [pytest.approx(4 / 7), 1.0, 1.0, 1.0]
+
+
 def test_no_questions_give_no_scores():
     exact, f1 = answer_scores([], [])
     assert exact.shape == f1.shape == (0,)
