@@ -6,6 +6,7 @@ token. Torch and every engine are asked for the same rows, so they can be compar
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -28,6 +29,8 @@ from edgebert.pooling import pool as pool_array
 from edgebert.tokenizer import Tokenizer
 from edgebert.types import Batch, FloatArray, IntArray
 from runtimes.base import Backend
+
+logger = logging.getLogger(__name__)
 
 MAX_MASKED_TEXTS = 500  # a row is as wide as the vocabulary: 60 MB
 
@@ -112,6 +115,11 @@ def make_probe(
         return Probe(split, head, rows, tokenizer.pad_id)
     if mask_id is None:
         raise DataError("The tokenizer has no mask token, so fill-mask can't be measured.")
+    if len(split) > MAX_MASKED_TEXTS:
+        logger.warning(
+            "%s: fill-mask is measured on the first %d of %d texts.",
+            *(split.source, MAX_MASKED_TEXTS, len(split)),
+        )
     few = replace(split, texts=split.texts[:MAX_MASKED_TEXTS])
     rows = make_rows(few, head, tokenizer, max_length=max_length)
     return _masked_probe(split, head, rows, tokenizer.pad_id, mask_id=mask_id, seed=seed)
