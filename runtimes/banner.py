@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from threading import Lock
 
 _STDERR = 2
+_ONE_AT_A_TIME = Lock()  # a second one would put back the first one's pipe for good
 
 
 @contextmanager
@@ -19,6 +21,11 @@ def without_line(known: bytes) -> Iterator[None]:
     Args:
         known: What the lines to leave out begin with.
     """
+    with _ONE_AT_A_TIME:
+        yield from _hold_back(known)
+
+
+def _hold_back(known: bytes) -> Iterator[None]:
     try:
         kept = os.dup(_STDERR)
     except OSError:  # a process without a stderr

@@ -1,6 +1,8 @@
 """One line less on stderr, and no other."""
 
 import os
+import threading
+import time
 
 from runtimes.banner import without_line
 
@@ -19,4 +21,19 @@ def test_an_error_inside_leaves_stderr_as_it_was(capfd):
             raise KeyError
     except KeyError:
         os.write(2, b"after\n")
+    assert capfd.readouterr().err == "after\n"
+
+
+def test_two_threads_at_once_leave_stderr_as_it_was(capfd):
+    def hold(before, within):
+        time.sleep(before)
+        with without_line(b"INFO"):
+            time.sleep(within)
+
+    threads = [threading.Thread(target=hold, args=args) for args in ((0, 0.1), (0.05, 0.1))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    os.write(2, b"after\n")
     assert capfd.readouterr().err == "after\n"
