@@ -7,6 +7,7 @@ import json
 import logging
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from edgebert.artifact_files import check_contents, check_names
 from edgebert.errors import BackendError, BackendUnavailableError, DamagedBundleError, InputError
@@ -72,9 +73,7 @@ class Bundle:
         fitting = self.fitting(backend, precision)
         runnable = [item for item in fitting if why_not_here(item) is None]
         if runnable:
-            exact = [item for item in runnable if item.precision == "fp32"]
-            gated = not self.foreign or precision != "auto" or not exact
-            return sorted(runnable if gated else exact, key=_preference)
+            return sorted(self._trusted(runnable, precision), key=_preference)
         uninstalled = [item.backend for item in fitting if item.backend in BACKENDS]
         if uninstalled and not set(uninstalled) & set(available_backends()):
             spec = BACKENDS[uninstalled[0]]
@@ -104,10 +103,21 @@ class Bundle:
             )
         return fitting
 
-    def runnable(self) -> list[Artifact]:
-        """List all artifacts that can run here, the preferred first; there may be none."""
+    def fallbacks(self, backend: str, precision: str) -> list[Artifact]:
+        """List all artifacts that can run here, those next to what was asked for first.
+
+        There may be none. For int8 of a foreign directory see `candidates`.
+        """
         here = [item for item in self.manifest.artifacts if why_not_here(item) is None]
-        return sorted(here, key=_preference)
+
+        def distance(item: Artifact) -> tuple[int, ...]:
+            others = (
+                precision not in ("auto", item.precision),
+                backend not in ("auto", item.backend),
+            )
+            return (*others, *_preference(item))
+
+        return sorted(self._trusted(here, precision), key=distance)
 
     def check_files(self, artifact: Artifact) -> None:
         """Check the artifact's files and those that all artifacts need: size, hash, companions.
@@ -146,15 +156,27 @@ class Bundle:
 
         Where the configuration doesn't say, it is the manifest's ``max_length``.
         """
+        return max(max_positions(self._config()) or 0, self.manifest.max_length)
+
+    def vocab_size(self) -> int | None:
+        """Count the rows of the token table, from ``config.json``; None where it doesn't say."""
+        rows = self._config().get("vocab_size")
+        return rows if type(rows) is int and rows > 0 else None
+
+    def _config(self) -> dict[str, Any]:
         path = self.directory / "config.json"
         try:
             config, _ = read_json(path)
         except FileNotFoundError:
-            return self.manifest.max_length
+            return {}
         except (OSError, ValueError) as error:
             raise DamagedBundleError(f"{path} can't be read as JSON ({error}).") from error
-        limit = max_positions(config) if isinstance(config, dict) else None
-        return max(limit or 0, self.manifest.max_length)
+        return config if isinstance(config, dict) else {}
+
+    def _trusted(self, artifacts: list[Artifact], precision: str) -> list[Artifact]:
+        """Leave out what passed no gate and wasn't asked for, where something else is left."""
+        exact = [item for item in artifacts if item.precision == "fp32"]
+        return exact if self.foreign and precision != "int8" and exact else artifacts
 
     def _made_on_the_fly(self) -> Manifest | None:
         if (self.directory / MANIFEST_NAME).exists():

@@ -80,7 +80,7 @@ def open_bundle(
         why = _why_preferred(bundle, candidates, backend, precision)
         opened = loader.open_first(candidates[:1], why)
     if opened is None:  # which is no end only with fallback
-        opened = loader.open_first(bundle.runnable(), "")
+        opened = loader.open_first(bundle.fallbacks(backend, precision), "")
     if opened is None:
         raise loader.failures[0]
     logger.info("running %s: %s", bundle.directory, opened.why)

@@ -209,6 +209,13 @@ def test_int8_that_passed_no_gate_runs_only_when_it_is_named(tmp_path):
     assert edgebert.Runtime(tmp_path, precision="int8").info.precision == "int8"
 
 
+def test_int8_that_passed_no_gate_is_no_fallback(tmp_path):
+    int8_beside(tmp_path)
+    bundle = Bundle(tmp_path)
+    assert [one.precision for one in bundle.fallbacks("auto", "auto")] == ["fp32"]
+    assert [one.precision for one in bundle.fallbacks("auto", "int8")] == ["int8", "fp32"]
+
+
 def test_int8_alone_is_run(tmp_path):
     int8_beside(tmp_path)
     (tmp_path / "model.onnx").unlink()

@@ -225,6 +225,15 @@ def test_an_engine_that_is_not_installed_is_no_candidate(three, monkeypatch):
         assert "fallback, as quick/fp32 can't be used" in runtime.info.why
 
 
+def test_a_fallback_keeps_to_the_precision_and_then_to_the_engine_that_was_asked_for(three):
+    def fallbacks(*asked):
+        return [f"{one.backend}/{one.precision}" for one in Bundle(three).fallbacks(*asked)]
+
+    assert fallbacks("quick", "fp32") == ["quick/fp32", "slow/fp32", "slow/int8"]
+    assert fallbacks("slow", "auto") == ["slow/int8", "slow/fp32", "quick/fp32"]
+    assert fallbacks("auto", "auto")[0] == "slow/int8"
+
+
 def artifact_of(directory, min_engine):
     change(directory, lambda data: data["artifacts"][0].update(min_engine=min_engine))
     return Bundle(directory).manifest.artifacts[0]
