@@ -76,13 +76,20 @@ def plan_batches(
     return batches
 
 
-def check_batch(batch: Batch) -> None:
+def check_batch(batch: Batch, *, max_length: int, vocab_size: int | None = None) -> None:
     """Make sure that a caller's own batch means what an engine takes it to mean.
 
+    Args:
+        batch: The caller's.
+        max_length: How many positions the model has.
+        vocab_size: How many ids it has, or None where that isn't known. OpenVINO computes with
+            zeros for an id beyond them, and says nothing.
+
     Raises:
-        InputError: The shapes or types differ, a row has no real token, or its mask is not ones
-            and then zeros. BERT counts positions from the left, so left padding and holes would
-            give other vectors than the text alone.
+        InputError: The shapes or types differ, there is no row, a row has no real token, or its
+            mask is not ones and then zeros. BERT counts positions from the left, so left padding
+            and holes would give other vectors than the text alone. Or the batch is longer than
+            ``max_length``, or has an id below 0, or of ``vocab_size`` or above.
     """
     shape = batch.input_ids.shape
     for name in ("input_ids", "attention_mask", "token_type_ids"):
@@ -99,5 +106,15 @@ def check_batch(batch: Batch) -> None:
             f"attention_mask of rows {np.flatnonzero(wrong).tolist()} is not ones and then zeros; "
             "pad on the right, without holes."
         )
-    if len(mask) and (mask.shape[1] == 0 or (mask[:, 0] == 0).any()):
+    if not mask.size:
+        raise InputError(f"The batch has the shape {list(shape)}, so there is nothing to run.")
+    if (mask[:, 0] == 0).any():
         raise InputError("A row of attention_mask has no 1, so there is nothing to run.")
+    if shape[1] > max_length:
+        raise InputError(
+            f"The batch has {shape[1]} tokens a row; the model has {max_length} positions. Cut it."
+        )
+    least, most = int(batch.input_ids.min()), int(batch.input_ids.max())
+    if least < 0 or (vocab_size is not None and most >= vocab_size):
+        room = "0 or above" if vocab_size is None else f"from 0 to {vocab_size - 1}"
+        raise InputError(f"input_ids holds {least if least < 0 else most}; ids are {room}.")

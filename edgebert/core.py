@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 from types import TracebackType
 from typing import Any, TypeVar
 
 import numpy as np
 
 from edgebert.batching import MAX_TOKENS, check_batch, pad
+from edgebert.bundle import Bundle
 from edgebert.engine import Engine
 from edgebert.errors import BundleError, InputError
 from edgebert.inputs import ON_LONG, check_choice, check_count, split_pairs
@@ -26,6 +28,7 @@ T = TypeVar("T", bound="RuntimeCore")
 class RuntimeCore(TaskMethods):
     """Tokenizes, runs and closes; `edgebert.Runtime` fills the attributes."""
 
+    _bundle: Bundle
     _tokenizer: Tokenizer
     _engine: Engine
     _max_length: int
@@ -56,11 +59,18 @@ class RuntimeCore(TaskMethods):
         """Run a batch as it is, in one call, and give the model's raw outputs by name.
 
         Raises:
-            InputError: The batch's shapes or mask are not allowed.
+            InputError: The batch's shapes or mask are not allowed, it has no row, or it has more
+                tokens or other ids than the model's tables have room for.
             BackendRunError: The engine failed, or gave NaN or infinity.
         """
-        check_batch(batch)
+        longest, vocab_size = self._tables
+        check_batch(batch, max_length=longest, vocab_size=vocab_size)
         return self._engine.run(batch)
+
+    @cached_property
+    def _tables(self) -> tuple[int, int | None]:
+        """Give the rows of the tables of positions and of tokens; the latter may not be known."""
+        return self._bundle.position_limit(), self._bundle.vocab_size()
 
     def warmup(self) -> None:
         """Run a short and a longest input, so that the first real call is not the slow one."""

@@ -60,9 +60,22 @@ class EmbeddingMethods(RuntimeCore):
         form = VectorForm.of(
             self._manifest, normalize=normalize, truncate_dim=truncate_dim, dtype=dtype
         )
+        return self._encode(check_texts(texts), form, role, on_long, batch_size=batch_size)
+
+    def _encode(
+        self,
+        texts: list[str],
+        form: VectorForm,
+        role: str | None,
+        on_long: str | None,
+        *,
+        batch_size: int | None = None,
+        names: list[str] | None = None,
+    ) -> npt.NDArray[Any]:
+        """Do what `encode` does, once texts and form are checked; ``names`` as in `_windowed`."""
         prompt = self._prompt(role)
-        whole = [prompt + text for text in check_texts(texts)]
-        windowed = self._windowed(whole, None, on_long, prompt=len(prompt))
+        whole = [prompt + text for text in texts]
+        windowed = self._windowed(whole, None, on_long, prompt=len(prompt), names=names)
         if not whole:
             return form.empty
         vectors = np.empty((len(windowed.rows), self._manifest.vector_size), dtype=np.float32)
@@ -107,20 +120,18 @@ class EmbeddingMethods(RuntimeCore):
         """
         self._require("encode_iter")
         rows = _ITER_ROWS if batch_size is None else check_count("batch_size", batch_size)
-        encode = partial(
-            self.encode,
-            role=role,
-            normalize=normalize,
-            truncate_dim=truncate_dim,
-            dtype=dtype,
-            on_long=on_long,
+        form = VectorForm.of(
+            self._manifest, normalize=normalize, truncate_dim=truncate_dim, dtype=dtype
         )
+        encode = partial(self._encode, form=form, role=role, on_long=on_long)
         encode([])  # a wrong argument is told now, not when the first text comes
         stream = iterate_texts(texts)
 
         def chunks() -> Iterator[npt.NDArray[Any]]:
+            first = 0
             while chunk := list(islice(stream, rows)):
-                yield encode(chunk)
+                yield encode(chunk, names=[f"texts[{first + i}]" for i in range(len(chunk))])
+                first += len(chunk)
 
         return chunks()
 

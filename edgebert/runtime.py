@@ -50,7 +50,7 @@ class Runtime(RankingMethods, TaggingMethods, AnswerMethods, ChoosingMethods, Ma
         Args:
             bundle: Directory with an ``edgebert.json``, or without one as ``optimum-cli export``
                 writes it: then ``info`` and a warning say that nothing was verified, and int8 is
-                run only when it's named.
+                run only when it's named, or all that can run here.
             backend: Name of an engine, or ``auto`` for any that is installed. Where several
                 artifacts can run here, ``auto`` opens those that half of the memory has room for at
                 the first load, times them for 2 seconds at most, takes the fastest, and remembers
@@ -76,7 +76,7 @@ class Runtime(RankingMethods, TaggingMethods, AnswerMethods, ChoosingMethods, Ma
         """
         check_choice("self_test", self_test, SELF_TESTS)
         count = default_threads() if threads is None else check_count("threads", threads)
-        source = Bundle(bundle)
+        self._bundle = source = Bundle(bundle)
         self._manifest = manifest = source.manifest
         self._max_length = manifest.max_length
         if max_length is not None:

@@ -81,12 +81,31 @@ def test_a_budget_below_one_is_refused(setting):
 @pytest.mark.parametrize("mask", [[[0, 1, 1]], [[1, 0, 1]], [[1, 2, 0]]])
 def test_left_padding_and_holes_are_refused(mask):
     with pytest.raises(InputError, match="pad on the right"):
-        check_batch(batch_of(mask))
+        check_batch(batch_of(mask), max_length=8)
 
 
 def test_a_row_without_real_tokens_is_refused():
     with pytest.raises(InputError, match="has no 1"):
-        check_batch(batch_of([[1, 1], [0, 0]]))
+        check_batch(batch_of([[1, 1], [0, 0]]), max_length=8)
+
+
+def test_a_batch_without_a_row_is_refused():
+    with pytest.raises(InputError, match=r"the shape \[0, 0\], so there is nothing to run"):
+        check_batch(pad([], pad_id=0), max_length=8)
+
+
+def test_a_batch_longer_than_the_positions_is_refused():
+    with pytest.raises(InputError, match="3 tokens a row; the model has 2 positions"):
+        check_batch(batch_of([[1, 1, 1]]), max_length=2)
+
+
+@pytest.mark.parametrize("token", [-1, 30])
+def test_an_id_without_a_row_in_the_table_is_refused(token):
+    good = batch_of([[1, 1]])
+    ids = np.array([[2, token]])
+    batch = Batch(ids, good.attention_mask, good.token_type_ids, good.dropped_tokens)
+    with pytest.raises(InputError, match=f"holds {token}; ids are from 0 to 29"):
+        check_batch(batch, max_length=8, vocab_size=30)
 
 
 def test_arrays_of_other_types_or_shapes_are_refused():
@@ -95,7 +114,7 @@ def test_arrays_of_other_types_or_shapes_are_refused():
         good.input_ids.astype(np.int32), good.attention_mask, good.input_ids, good.dropped_tokens
     )
     with pytest.raises(InputError, match="input_ids is int32"):
-        check_batch(wrong)
+        check_batch(wrong, max_length=8)
     wrong = Batch(good.input_ids, good.attention_mask[:, :1], good.input_ids, good.dropped_tokens)
     with pytest.raises(InputError, match=r"attention_mask is int64 \[1, 1\]"):
-        check_batch(wrong)
+        check_batch(wrong, max_length=8)

@@ -203,6 +203,11 @@ def test_a_stream_names_a_wrong_text_by_its_place_in_the_stream(embedder):
         list(embedder.encode_iter(["a"] * 5 + [None], batch_size=2))
 
 
+def test_a_stream_names_a_text_too_long_by_its_place_in_the_stream(embedder):
+    with pytest.raises(InputError, match=r"\(texts\[4\]: "):
+        list(embedder.encode_iter(["a"] * 4 + ["a " * 900], batch_size=3, on_long="error"))
+
+
 def test_a_stream_refuses_a_wrong_argument_before_the_first_text(embedder):
     with pytest.raises(InputError, match="dtype is 'int4'"):
         embedder.encode_iter([], dtype="int4")
