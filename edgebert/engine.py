@@ -70,11 +70,11 @@ class Engine:
         Raises:
             BackendError: The engine was closed.
         """
-        if self._closed:
-            raise BackendError("This Runtime is closed; make a new one.")
         opened = self._backend
         if opened is None:
             with NATIVE_WORK, self._lock:
+                if self._closed:
+                    raise BackendError("This Runtime is closed; make a new one.")
                 opened = self._backend = self._backend or self._open()
         return opened
 
@@ -128,10 +128,11 @@ class Engine:
 
     def close(self) -> None:
         """Give back the engine's memory in this process."""
-        self._closed = True
-        opened, self._backend = self._backend, None
-        if opened is not None:
-            opened.close()
+        with NATIVE_WORK, self._lock:
+            self._closed = True
+            opened, self._backend = self._backend, None
+            if opened is not None:
+                opened.close()
 
     def forget(self) -> None:
         """Leave the parent's session alone, in a forked child.

@@ -213,6 +213,8 @@ class Manifest:
             raise ManifestError(
                 f"int8_scale has {len(self.int8_scale)} numbers, a vector {self.vector_size}."
             )
+        if self.int8_scale is not None and min(self.int8_scale) <= 0:
+            raise ManifestError(f"int8_scale holds {min(self.int8_scale)}; each must be above 0.")
         self._check_files()
 
     def _check_files(self) -> None:

@@ -37,6 +37,10 @@ MAX_LENGTH_KEY = ["edgebert", "max_length"]
 _VERSION = ov.get_version().partition("-")[0]
 _MOST_REQUESTS = 4  # they take turns on one stream; a second one's inputs are ready when it is due
 _INPUTS = ("input_ids", "attention_mask", "token_type_ids")
+_OUTPUTS = (
+    *("logits", "start_logits", "end_logits"),
+    *("last_hidden_state", "token_embeddings", "sentence_embedding"),
+)
 
 
 class OpenVinoBackend:
@@ -79,9 +83,9 @@ class OpenVinoBackend:
             for port, rank in zip(compiled.inputs, ranks, strict=True)
         }
         self.inputs = list(self._ranks)
-        self.outputs = [known_name(_name(port)) for port in compiled.outputs]
+        self.outputs = [known_name(_name(port, _OUTPUTS)) for port in compiled.outputs]
         # The number of labels never varies; that of choices does, and such a model has no tags.
-        choices = max(map(int, filter(None, self._ranks.values()))) > 2
+        choices = max(map(int, filter(None, self._ranks.values())), default=0) > 2
         self._per_token = [not choices and _varies(port) for port in compiled.outputs]
         self._limit = limit
         self._requests: Pool[ov.InferRequest] | None = Pool(
@@ -142,10 +146,10 @@ def _settings(options: SessionOptions) -> dict[str, Any]:  # values of three typ
 def _varies(port: Any) -> bool:
     """Tell whether an output's second axis is open, as in ``[batch, seq, …]``."""
     shape = port.get_partial_shape()
-    return bool(shape.rank.get_length() > 1 and shape[1].is_dynamic)
+    return bool(shape.rank.is_static and len(shape) > 1 and shape[1].is_dynamic)
 
 
-def _name(port: Any, known: tuple[str, ...] = ()) -> str:
+def _name(port: Any, known: tuple[str, ...]) -> str:
     """Name an input or output; of several names the known one, else the first."""
     names: list[str] = sorted(port.get_names())
     if not names:

@@ -276,3 +276,10 @@ def test_memory_is_flat_on_texts_of_random_length_and_with_ever_new_threads(arti
     growth, more = map(float, run_python(SOAKING, artifact).stdout.split())
     assert growth < 3  # MB
     assert more < 3
+
+
+def test_of_an_outputs_names_the_known_one_is_taken(artifact, tmp_path):
+    model = ov.Core().read_model(str(artifact))
+    model.outputs[0].get_tensor().set_names({"12", "last_hidden_state"})
+    ov.save_model(model, str(tmp_path / "m.xml"), compress_to_fp16=False)
+    assert OpenVinoBackend(tmp_path / "m.xml", ONE_THREAD).outputs == ["last_hidden_state"]
