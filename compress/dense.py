@@ -115,12 +115,6 @@ def dense_parts(dense: nn.Module | None) -> list[Dense]:
     return [module for module in dense.modules() if isinstance(module, Dense)]
 
 
-def dense_width(dense: nn.Module | None, hidden_size: int) -> int:
-    """Give the width of the vectors behind ``dense``, or of the pooled ones where there is none."""
-    parts = dense_parts(dense)
-    return parts[-1].linear.out_features if parts else hidden_size
-
-
 @torch.no_grad()
 def student_dense(
     dense: nn.Module | None, *, hidden_size: int, basis: Tensor | None, seed: int

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from compress.capture import Wanted, forward_features
-from compress.dense import Dense, dense_width, read_dense, student_dense, write_dense
+from compress.dense import Dense, read_dense, student_dense, write_dense
 from compress.sentence_layout import SentenceLayout, read_layout, write_layout
 from edgebert.errors import ModelError
 from tests.tiny import write_encoder
@@ -55,7 +55,7 @@ def test_a_layout_keeps_its_dense_modules_between_pooling_and_normalize(tmp_path
     assert kinds == ["Transformer", "Pooling", "Dense", "Dense", "Normalize"]
     found = read_layout(tmp_path)
     assert torch.equal(found.dense(VECTORS), layout_of().dense(VECTORS))
-    assert dense_width(found.dense, 8) == 4
+    assert found.dense[-1].linear.out_features == 4
     files = {str(p.relative_to(tmp_path)) for p in tmp_path.rglob("*") if p.is_file()}
     assert set(written) == files
 
