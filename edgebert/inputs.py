@@ -46,11 +46,13 @@ def split_pairs(items: Iterable[Any]) -> tuple[list[str], list[str] | None]:
         return check_texts(listed), None
     firsts, seconds = [], []
     for i, item in enumerate(listed):
-        if not isinstance(item, tuple | list) or len(item) != 2:
+        if not isinstance(item, tuple | list):
             raise InputError(
                 f"texts[{i}] is {_kind(item)}, but others are pairs; "
                 "give only texts, or only tuples of two texts."
             )
+        if len(item) != 2:
+            raise InputError(f"texts[{i}] has {len(item)} texts; give tuples of two.")
         firsts.append(_checked_text(item[0], f"texts[{i}][0]"))
         seconds.append(_checked_text(item[1], f"texts[{i}][1]"))
     return firsts, seconds
