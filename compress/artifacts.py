@@ -13,7 +13,7 @@ from torch import nn
 
 from compress.gate import BATCH_MATES, fp32_parity, int8_gate, mates_difference
 from compress.probe import Probe, Rows, engine_rows, probe_batch, sample_probe, sample_values
-from compress.quantizer import Converted, Exporter
+from compress.quantizer import Converted, Exporter, oldest_for_all
 from compress.report_records import GateRecord
 from compress.sensitivity import Int8Outcome, Quantization, quantize_until_passed
 from compress.timing import one_text_latency
@@ -120,6 +120,7 @@ def make_int8(
     *,
     recipes: Sequence[str],
     threads: int,
+    min_engine: str,
 ) -> tuple[dict[str, Int8Outcome], OpenArtifact | None]:
     """Quantize the FP32 artifact so that the task's metric holds, or not at all.
 
@@ -131,11 +132,12 @@ def make_int8(
         recipes: Keys of the exporter's. Of those that pass, the fastest on one text of 32 tokens is
             kept; within 5 % of each other, the earlier one.
         threads: Of the engine.
+        min_engine: Oldest engine that runs the FP32 artifact, of which INT8 keeps the rest.
 
     Returns:
         What each recipe came to, and the artifact that was kept.
     """
-    maker = _Int8Maker(bundle, exporter, dev, reference, threads)
+    maker = _Int8Maker(bundle, exporter, dev, reference, threads, min_engine)
     outcomes: dict[str, Int8Outcome] = {}
     trials: list[_Trial] = []
     for recipe in recipes:
@@ -152,10 +154,16 @@ class _Int8Maker:
     """Tries recipes for one engine, each in a folder of its own."""
 
     def __init__(
-        self, bundle: Path, exporter: Exporter, dev: Probe, reference: FloatArray, threads: int
+        self,
+        bundle: Path,
+        exporter: Exporter,
+        dev: Probe,
+        reference: FloatArray,
+        threads: int,
+        min_engine: str,
     ) -> None:
         self.bundle, self.exporter, self.dev = bundle, exporter, dev
-        self.reference, self.threads = reference, threads
+        self.reference, self.threads, self.min_engine = reference, threads, min_engine
         self.folder = (bundle / exporter.int8_path).parent / "trials"
         self.judged: dict[Path, tuple[Rows, bool]] = {}
         sample = sample_probe(dev, CALIBRATION_TEXTS)
@@ -254,7 +262,7 @@ class _Int8Maker:
             ),
             recipe=recipe,
             gated_on=cpu_name(),
-            min_engine=chosen.min_engine,
+            min_engine=oldest_for_all(exporter.backend, self.min_engine, chosen.min_engine),
             batch_invariant=best.batch_invariant,
             golden=(),
             tolerance=1.0,

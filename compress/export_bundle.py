@@ -188,7 +188,13 @@ class _Export:
         values = reference.dev.values
         with self._timed(f"{name}_int8"):
             outcomes, int8 = make_int8(
-                building, exporter, dev, values, recipes=recipes, threads=threads
+                building,
+                exporter,
+                dev,
+                values,
+                recipes=recipes,
+                threads=threads,
+                min_engine=fp32.artifact.min_engine,
             )
         for recipe, outcome in outcomes.items():
             if outcome.error_by_part:

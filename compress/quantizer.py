@@ -12,6 +12,7 @@ from torch import nn
 
 from compress.task_head import TaskHead
 from edgebert.types import Batch
+from runtimes import BACKENDS
 
 # Parts of a layer, by the names that the families give their modules; the first that fits counts.
 _PARTS = (
@@ -121,6 +122,24 @@ class Exporter(Protocol):
             exclude: Names out of `parts` that stay in FP32.
             calibration: Real texts of dev, for recipes that look at activations.
         """
+
+
+def oldest_for_all(backend: str, *engines: str) -> str:
+    """Give the oldest engine that meets several needs, as ``ai-edge-litert 2.1``.
+
+    Args:
+        backend: Of all of them. A package that it prefers is the successor of the others.
+        engines: Oldest engine for each need.
+    """
+    packages = [module.replace("_", "-") for module in BACKENDS[backend].requires]
+
+    def rank(engine: str) -> tuple[bool, int, list[int]]:
+        package, _, version = engine.partition(" ")
+        known = package in packages
+        place = packages.index(package) if known else 0
+        return known, -place, [int(number) for number in re.findall(r"\d+", version)]
+
+    return max(engines, key=rank)
 
 
 def part_name(node: str) -> str:

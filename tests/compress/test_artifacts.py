@@ -81,7 +81,9 @@ def int8_of(folder: Path, probe, exporter):
     good = np.array(["good" in text for text in TEXTS])
     reference = np.stack([~good, good], axis=1).astype(np.float32)
     names = list(exporter.recipes)
-    outcomes, made = make_int8(folder, exporter, probe, reference, recipes=names, threads=1)
+    outcomes, made = make_int8(
+        folder, exporter, probe, reference, recipes=names, threads=1, min_engine="fake 2"
+    )
     left = sorted(path.name for path in (folder / "onnx").iterdir())
     return outcomes, made, left
 
@@ -122,6 +124,11 @@ def test_a_recipe_that_loses_too_much_gives_way_to_a_slower_one(tmp_path, probe,
     assert "accuracy fell" in outcomes["first"].gate.reasons[0]
     assert "chosen_by_ms" not in made.artifact.recipe
     assert left == BOTH
+
+
+def test_int8_needs_the_engine_that_its_fp32_parts_need(tmp_path, probe, backend):  # noqa: ARG001
+    _, made, _ = int8_of(tmp_path, probe, FakeExporter())  # whose recipe needs fake 1
+    assert made.artifact.min_engine == "fake 2"
 
 
 def test_an_engine_that_fails_on_a_recipe_refuses_it_alone(tmp_path, probe, backend):

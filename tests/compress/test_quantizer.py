@@ -1,10 +1,10 @@
-"""A weight's part, by the names that the families give their modules."""
+"""A weight's part, by the names that the families give their modules; and engines' versions."""
 
 from __future__ import annotations
 
 import pytest
 
-from compress.quantizer import part_name
+from compress.quantizer import oldest_for_all, part_name
 
 
 @pytest.mark.parametrize(
@@ -23,3 +23,17 @@ from compress.quantizer import part_name
 )
 def test_a_node_belongs_to_a_part_of_its_layer(node, part):
     assert part_name(node) == part
+
+
+@pytest.mark.parametrize(
+    ("backend", "engines", "oldest"),
+    [
+        ("onnx", ("onnxruntime 1.15", "onnxruntime 1.9"), "onnxruntime 1.15"),
+        ("onnx", ("onnxruntime 1.15", "onnxruntime 1.22"), "onnxruntime 1.22"),
+        ("tflite", ("tflite-runtime 2.14", "ai-edge-litert 2.1"), "ai-edge-litert 2.1"),
+        ("tflite", ("ai-edge-litert 2.1", "tflite-runtime 2.14"), "ai-edge-litert 2.1"),
+        ("tflite", ("tflite-runtime 2.14", "tflite-runtime 2.14"), "tflite-runtime 2.14"),
+    ],
+)
+def test_an_engine_must_meet_all_needs(backend, engines, oldest):
+    assert oldest_for_all(backend, *engines) == oldest
