@@ -105,10 +105,11 @@ def export_with_report(config: ExportConfig) -> tuple[ExportResult, Report]:
     other = config.exporter == "optimum"
     found = resolve_teacher(config.model, no_fallback=True, any_family=other)
     layout = _layout(config, found.path)
-    max_length = _max_length(config, layout, found.path)
+    earlier = _manifest(found.path)
+    max_length = _max_length(config, layout, found.path, earlier)
     data, loaded = load_inputs(config, found.path)
     entry = lineage_entry("export", config_to_dict(config), data, model=found.used)
-    head = _head(config, layout, loaded, data, _threshold(found.path))
+    head = _head(config, layout, loaded, data, earlier)
     reports: list[Report] = []
 
     def write(directory: Path, result: ExportResult) -> None:
@@ -123,7 +124,7 @@ def export_with_report(config: ExportConfig) -> tuple[ExportResult, Report]:
         head=head,
         data=data,
         max_length=max_length,
-        stride=_stride(config, found.path),
+        stride=earlier.stride if earlier and config.doc_stride is None else config.doc_stride,
         prompts=layout.prompts if layout else {},
         lineage=[*earlier_steps(found.path), entry],
         plan=plan,
@@ -172,7 +173,7 @@ def _head(
     layout: SentenceLayout | None,
     loaded: LoadedModel,
     data: TaskData,
-    threshold: float | None,
+    earlier: Manifest | None,
 ) -> TaskHead:
     from compress.task_head import TaskHead
 
@@ -184,27 +185,25 @@ def _head(
             normalize=layout.normalize,
             dense=layout.dense,
         )
+    threshold = earlier.no_answer_threshold if earlier else None
     return TaskHead(
         task=config.task,
         labels=loaded.labels,
         problem_type=_problem_type(config, loaded),
         no_answer=config.task == "question-answering" and (data.no_answer or threshold is not None),
         no_answer_threshold=threshold,
+        max_answer_length=earlier.max_answer_length if earlier else TaskHead.max_answer_length,
     )
 
 
-def _threshold(path: Path) -> float | None:
-    is_bundle = (path / MANIFEST_NAME).is_file()
-    return Manifest.load(path).no_answer_threshold if is_bundle else None
+def _manifest(path: Path) -> Manifest | None:
+    """Read what a bundle says of itself; None for a checkpoint."""
+    return Manifest.load(path) if (path / MANIFEST_NAME).is_file() else None
 
 
-def _stride(config: ExportConfig, path: Path) -> int | None:
-    if config.doc_stride is None and (path / MANIFEST_NAME).is_file():
-        return Manifest.load(path).stride
-    return config.doc_stride
-
-
-def _max_length(config: ExportConfig, layout: SentenceLayout | None, path: Path) -> int:
+def _max_length(
+    config: ExportConfig, layout: SentenceLayout | None, path: Path, earlier: Manifest | None
+) -> int:
     from compress.model_files import max_positions, read_config
 
     limits = [config.max_length]
@@ -212,8 +211,8 @@ def _max_length(config: ExportConfig, layout: SentenceLayout | None, path: Path)
         limits.append(int(layout.max_length))
     if (positions := max_positions(read_config(path))) is not None:
         limits.append(positions)
-    if (path / MANIFEST_NAME).is_file():
-        limits.append(Manifest.load(path).max_length)
+    if earlier is not None:
+        limits.append(earlier.max_length)
     if min(limits) < config.max_length:
         logger.info("max_length is %d: the model takes no more.", min(limits))
     return min(limits)
