@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -129,6 +131,15 @@ def test_questions_without_an_answer_calibrate_a_threshold(tmp_path):
     data.write_text("\n".join([*rows, *[nothing] * 10]) + "\n")
     bundle = export_task(tmp_path, "question-answering", train_file=data, dev_file=data)
     assert Manifest.load(bundle).no_answer_threshold is not None
+
+
+@pytest.mark.onnx
+def test_what_a_bundle_says_of_answers_is_kept_when_it_is_exported_again(bundle_of, tmp_path):
+    bundle = shutil.copytree(bundle_of("question-answering"), tmp_path / "earlier")
+    replace(Manifest.load(bundle), max_answer_length=5).save(bundle)
+    again = export_task(tmp_path, "question-answering", model=str(bundle))
+    manifest = Manifest.load(again)
+    assert (manifest.max_answer_length, manifest.stride) == (5, 8)
 
 
 @pytest.mark.onnx
