@@ -31,7 +31,7 @@ class Measured:
     Attributes:
         latency_ms: By name and number of tokens: the smallest of the calls that were timed, as
             whatever disturbs a machine only ever makes a call slower. A run that had no hope or no
-            time left lacks the later lengths.
+            time left lacks the later lengths; one that wasn't reached at all has none, and is last.
     """
 
     latency_ms: dict[str, dict[int, float]]
@@ -45,6 +45,11 @@ class Measured:
     def lengths(self) -> list[int]:
         """Numbers of tokens at which the fastest was timed."""
         return list(self.latency_ms[self.fastest])
+
+    @property
+    def reached(self) -> int:
+        """Number of runs that were timed; the others are taken to be slower."""
+        return sum(1 for own in self.latency_ms.values() if own)
 
     def mean_ms(self, name: str) -> float | None:
         """Give the geometric mean over `lengths`, or None for a run that lacks one of them."""
@@ -72,7 +77,7 @@ def measure(
         budget_seconds: For all of it.
 
     Returns:
-        What was found. A run that failed is not in it, nor one that wasn't reached in time.
+        What was found. A run that failed is not in it.
     """
     start = time.perf_counter()
     race = _Race(dict(runs), on_failure, end=start + budget_seconds)
@@ -96,7 +101,7 @@ class _Race:
     def time_length(self, batch: Batch, *, until: float) -> bool:
         """Time all runs that are left; say whether there was time for all of them."""
         length = batch.input_ids.shape[1]
-        if time.perf_counter() + self._expected(length) > self._end:
+        if self._lengths() and time.perf_counter() + self._expected(length) > self._end:
             return False
         best = self._first_calls(batch)
         for number in range(_ROUNDS):
@@ -127,10 +132,12 @@ class _Race:
 
     def result(self) -> Measured:
         """Put the runs in order: those that went all the way, then the others."""
-        named = [name for name, seconds in self._seconds.items() if seconds]
+        timed = [name for name, seconds in self._seconds.items() if seconds]
         ranked = sorted(
-            named, key=lambda name: (name not in self._running, _mean(self._seconds[name]))
+            timed, key=lambda name: (name not in self._running, _mean(self._seconds[name]))
         )
+        if timed:
+            ranked += [name for name in self._seconds if name not in timed]
         return Measured(
             {
                 name: {length: s * 1000 for length, s in self._seconds[name].items()}
@@ -170,17 +177,14 @@ class _Race:
             run(batch)
         except BackendError as error:
             del self._running[name]
-            self._seconds[name] = {}
+            del self._seconds[name]
             self._on_failure(name, error)
             return None
         return time.perf_counter() - start
 
     def _expected(self, length: int) -> float:
         """Guess the seconds of two calls of each run, from the length before."""
-        done = self._lengths()
-        if not done:
-            return 0.0
-        last = done[-1]
+        last = self._lengths()[-1]
         return 2 * length / last * sum(self._seconds[name][last] for name in self._running)
 
     def _lengths(self) -> list[int]:

@@ -70,10 +70,11 @@ class Selection:
         except (TypeError, ValueError, KeyError, AttributeError):  # none, or broken
             return None
         values = [value for own in latency_ms.values() for value in own.values()]
-        whole = set(latency_ms) == set(self._by_path) and all(latency_ms.values())
+        measured = Measured(latency_ms)
+        whole = set(latency_ms) == set(self._by_path) and measured.lengths
         if not whole or not all(math.isfinite(value) and value > 0 for value in values):
             return None
-        return Measured(latency_ms)
+        return measured
 
     def measure(self, engines: Mapping[str, Engine], *, on_failure: OnFailure) -> Measured:
         """Time one text of 8, 32, 128 and 512 tokens on engines that passed their self-test.
@@ -90,7 +91,10 @@ class Selection:
         )
 
     def remember(self, measured: Measured) -> bool:
-        """Keep what was measured if it has every artifact; say whether it was kept."""
+        """Keep what was measured if no artifact failed; say whether it was kept.
+
+        Those that there was no time for are kept as such: each later load would be as slow again.
+        """
         if set(measured.latency_ms) != set(self._by_path):
             return False
         return write_record(self._key, {"latency_ms": measured.latency_ms})
@@ -108,4 +112,6 @@ class Selection:
         second = measured.mean_ms(others[0].files[0].path) if others else None
         if second is not None:
             found += f"; next {name_of(others[0])} {second:.3g} ms"
-        return f"{name_of(best)}: fastest of {1 + len(others)} measured {when} ({found})"
+        if measured.reached <= len(others):
+            found += f"; measured {measured.reached} of {1 + len(others)} in the time there is"
+        return f"{name_of(best)}: fastest of {measured.reached} measured {when} ({found})"

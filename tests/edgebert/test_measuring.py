@@ -87,10 +87,11 @@ def test_a_length_that_there_is_no_time_for_is_left_out(clock):
     assert max(length for _, length in clock.calls) == 32
 
 
-def test_even_a_run_of_seconds_is_called_twice(clock):
+def test_even_a_run_of_seconds_is_called_twice_and_one_not_reached_is_last(clock):
     runs = {"a": clock.run("a", fixed=30), "b": clock.run("b", fixed=1)}
     measured = measure(runs, TEXTS, on_failure=never, budget_seconds=2.0)
-    assert measured.latency_ms == {"a": {8: pytest.approx(30_000)}}
+    assert measured.latency_ms == {"a": {8: pytest.approx(30_000)}, "b": {}}
+    assert (measured.fastest, measured.reached, measured.mean_ms("b")) == ("a", 1, None)
     assert [name for name, _ in clock.calls] == ["a", "a"]
 
 

@@ -3,6 +3,7 @@
 import json
 import logging
 import os
+from functools import partial
 
 import pytest
 
@@ -103,6 +104,16 @@ def test_a_changed_manifest_is_measured_again(three, measurements):
     change(three, lambda data: data.update(lineage=[{"step": "slim"}]))
     Runtime(three, threads=1).close()
     assert len(measurements) == 2
+
+
+def test_what_time_did_not_reach_is_told_of_and_kept(three, measurements, monkeypatch):
+    monkeypatch.setattr(selection, "measure", partial(selection.measure, budget_seconds=0.0))
+    for when in ("now", "at an earlier load"):
+        with Runtime(three, threads=1) as runtime:
+            why = runtime.info.why
+            assert why.startswith(f"slow/int8: fastest of 1 measured {when} (")
+            assert "; measured 1 of 3 in the time there is)" in why
+    assert measurements == [1]
 
 
 @pytest.mark.parametrize("setting", ["off", "/proc/nowhere"])
