@@ -7,6 +7,7 @@ import os
 import threading
 import weakref
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -38,7 +39,8 @@ class Engine:
         Args:
             directory: The bundle.
             artifact: One of the manifest's.
-            options: How the engine may use the machine.
+            options: How the engine may use the machine; without a ``max_length`` it is the
+                manifest's.
             manifest: Says which outputs are needed, see `needed_outputs`.
 
         Raises:
@@ -48,7 +50,8 @@ class Engine:
         """
         self.artifact = artifact
         self._path = directory / artifact.files[0].path
-        self._options = options
+        longest = options.max_length or manifest.max_length
+        self._options = replace(options, max_length=longest)
         self._backend: Backend | None = None
         self._lock = threading.Lock()
         self._closed = False

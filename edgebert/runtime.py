@@ -85,7 +85,7 @@ class Runtime(RankingMethods, TaggingMethods, AnswerMethods, ChoosingMethods, Ma
             source,
             backend=backend,
             precision=precision,
-            options=SessionOptions(threads=count),
+            options=SessionOptions(threads=count, max_length=source.position_limit()),
             self_test=self_test,
             fallback=fallback,
         )

@@ -37,6 +37,9 @@ MAX_LENGTH_KEY = ["edgebert", "max_length"]
 _VERSION = ov.get_version().partition("-")[0]
 _MOST_REQUESTS = 4  # they take turns on one stream; a second one's inputs are ready when it is due
 _INPUTS = ("input_ids", "attention_mask", "token_type_ids")
+_TOKEN_OUTPUTS = ("start_logits", "end_logits", "last_hidden_state")
+_TOKEN_OUTPUTS = ("start_logits", "end_logits", "last_hidden_state")
+_TOKEN_OUTPUTS = ("start_logits", "end_logits", "last_hidden_state")
 _OUTPUTS = (
     *("logits", "start_logits", "end_logits"),
     *("last_hidden_state", "token_embeddings", "sentence_embedding"),
@@ -63,7 +66,7 @@ class OpenVinoBackend:
             reader = FrontEndManager().load_by_framework("ir")  # no other format's parser sees it
             model = reader.convert(reader.load(str(artifact)))
             told = model.has_rt_info(MAX_LENGTH_KEY)
-            limit = int(model.get_rt_info(MAX_LENGTH_KEY).value) if told else None
+            limit = int(model.get_rt_info(MAX_LENGTH_KEY).value) if told else options.max_length
             # A Core of its own: a forked child must share nothing with its parent's.
             compiled = ov.Core().compile_model(model, "CPU", _settings(options))
             precision = compiled.get_property("INFERENCE_PRECISION_HINT")
@@ -84,10 +87,12 @@ class OpenVinoBackend:
         }
         self.inputs = list(self._ranks)
         self.outputs = [known_name(_name(port, _OUTPUTS)) for port in compiled.outputs]
-        # The number of labels never varies; that of choices does, and such a model has no tags.
-        choices = max(map(int, filter(None, self._ranks.values())), default=0) > 2
-        self._per_token = [not choices and _varies(port) for port in compiled.outputs]
-        self._limit = limit
+        self._per_token = [
+            _is_per_token(name, port.get_partial_shape())
+            for name, port in zip(self.outputs, compiled.outputs, strict=True)
+        ]
+        # without a mask, padding would count as text
+        self._limit = limit if "attention_mask" in self.inputs else None
         self._requests: Pool[ov.InferRequest] | None = Pool(
             compiled.create_infer_request, limit=_MOST_REQUESTS
         )
@@ -143,10 +148,14 @@ def _settings(options: SessionOptions) -> dict[str, Any]:  # values of three typ
     return settings
 
 
-def _varies(port: Any) -> bool:
-    """Tell whether an output's second axis is open, as in ``[batch, seq, …]``."""
-    shape = port.get_partial_shape()
-    return bool(shape.rank.is_static and len(shape) > 1 and shape[1].is_dynamic)
+def _is_per_token(name: str, shape: Any) -> bool:
+    """Tell whether an output's second axis is that of the tokens, as in ``[batch, seq, …]``.
+
+    An open axis alone doesn't tell: some exporters leave that of labels, choices or vectors open.
+    """
+    if name in _TOKEN_OUTPUTS:
+        return True
+    return bool(shape.rank.is_static and len(shape) > 2 and shape[1].is_dynamic)
 
 
 def _name(port: Any, known: tuple[str, ...]) -> str:

@@ -116,6 +116,7 @@ def test_an_absent_engine_is_left_out_and_told_with_its_extra(tmp_path, monkeypa
         load_backend("ghost", tmp_path, SessionOptions())
 
 
-def test_threads_below_one_are_refused():
-    with pytest.raises(InputError, match="threads is 0"):
-        SessionOptions(threads=0)
+@pytest.mark.parametrize("name", ["threads", "max_length"])
+def test_a_number_below_one_is_refused(name):
+    with pytest.raises(InputError, match=f"{name} is 0"):
+        SessionOptions(**{name: 0})

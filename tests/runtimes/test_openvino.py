@@ -103,7 +103,8 @@ def test_a_text_longer_than_its_limit_is_run_as_it_is(backend):
     np.testing.assert_allclose(found, hidden_by_hand(row), atol=1e-5)
 
 
-def test_it_sees_few_shapes(backend, monkeypatch):
+@pytest.fixture
+def shapes_seen(monkeypatch):
     seen = set()
     feed = module.feed
 
@@ -112,19 +113,74 @@ def test_it_sees_few_shapes(backend, monkeypatch):
         return feed(batch, ranks)
 
     monkeypatch.setattr(module, "feed", spy)
+    return seen
+
+
+def test_it_sees_few_shapes(backend, shapes_seen):
     for seed in range(60):
         backend.run(batch_of(*random_rows(1 + seed % 40, seed=seed)))
-    assert {rows for rows, _ in seen} <= {1, 2, 4, 8, 16, 32, 64}
-    assert {length for _, length in seen} <= {8, 16, 24, 32, 40, 48, LIMIT}
+    assert {rows for rows, _ in shapes_seen} <= {1, 2, 4, 8, 16, 32, 64}
+    assert {length for _, length in shapes_seen} <= {8, 16, 24, 32, 40, 48, LIMIT}
 
 
-def test_a_model_without_a_limit_is_run_at_each_length_as_it_is(tmp_path):
-    write_graph(tmp_path / "m.onnx", output="last_hidden_state")
-    model = ov.convert_model(str(tmp_path / "m.onnx"))
-    ov.save_model(model, str(tmp_path / "m.xml"), compress_to_fp16=False)
+@pytest.fixture(scope="module")
+def foreign(artifact):
+    """The same model as another exporter writes it: it doesn't say how many tokens it takes."""
+    model = ov.convert_model(str(artifact.with_suffix(".onnx")))
+    ov.save_model(model, str(artifact.with_name("foreign.xml")), compress_to_fp16=False)
+    return artifact.with_name("foreign.xml")
+
+
+def test_a_model_without_a_limit_is_run_at_each_length_as_it_is(foreign):
     row = [2, 57, 3]
-    found = OpenVinoBackend(tmp_path / "m.xml", ONE_THREAD).run(batch_of(row, [5] * 9))
+    found = OpenVinoBackend(foreign, ONE_THREAD).run(batch_of(row, [5] * 9))
     np.testing.assert_allclose(found["last_hidden_state"][0, :3], hidden_by_hand(row), atol=1e-5)
+
+
+def test_a_model_that_does_not_say_its_limit_sees_few_shapes_up_to_the_one_given(
+    foreign, shapes_seen
+):
+    backend = OpenVinoBackend(foreign, SessionOptions(threads=1, max_length=LIMIT))
+    for seed in range(20):
+        rows = random_rows(1 + seed % 5, seed=seed)
+        found = backend.run(batch_of(*rows))["last_hidden_state"]
+        for values, row in zip(found, rows, strict=True):
+            np.testing.assert_allclose(values[: len(row)], hidden_by_hand(row), atol=1e-5)
+    assert {length for _, length in shapes_seen} <= {8, 16, 24, 32, 40, 48, LIMIT}
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "expected"),
+    [
+        ("sentence_embedding", [-1, -1], False),
+        ("logits", [-1, -1], False),  # of labels, or choices
+        ("logits", [-1, -1, 9], True),
+        ("start_logits", [-1, -1], True),
+        ("last_hidden_state", [-1, -1, -1], True),
+        ("attentions", [-1, 12, -1, -1], False),
+    ],
+)
+def test_an_output_has_an_axis_of_tokens_by_its_name_or_rank(name, shape, expected):
+    assert module._is_per_token(name, ov.PartialShape(shape)) is expected
+
+
+def test_a_text_vector_of_open_width_comes_back_whole(tmp_path):
+    op = ov.opset13
+    inputs = [op.parameter([-1, -1], ov.Type.i64) for _ in range(2)]
+    for parameter, name in zip(inputs, ("input_ids", "attention_mask"), strict=True):
+        parameter.output(0).set_names({name})
+    ids, mask = inputs
+    total = op.reduce_sum(op.multiply(ids, mask), np.array([1]), keep_dims=True)
+    # three times the largest 1 of the mask, which no converter can foresee
+    width = op.multiply(op.reduce_max(mask, np.array([0, 1])), op.constant(np.array([1, 3])))
+    vector = op.convert(op.tile(total, width), "f32")
+    vector.output(0).set_names({"sentence_embedding"})
+    model = ov.Model([vector], inputs, "m")
+    assert model.output(0).get_partial_shape()[1].is_dynamic
+    ov.save_model(model, str(tmp_path / "m.xml"))
+    batch = batch_of([2, 3], [4] * 9, [1])
+    found = OpenVinoBackend(tmp_path / "m.xml", ONE_THREAD).run(batch)["sentence_embedding"]
+    np.testing.assert_array_equal(found, [[5.0] * 3, [36.0] * 3, [1.0] * 3])
 
 
 def test_sixteen_threads_get_their_own_results(backend):
