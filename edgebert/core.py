@@ -39,7 +39,8 @@ class RuntimeCore(TaskMethods):
         """Make a batch of texts, or of pairs, for `run`; its ``dropped_tokens`` tell of cuts.
 
         Args:
-            texts: Strings, or tuples of two strings.
+            texts: Strings, or tuples of two strings. For ``fill-mask`` a mask token in one, like
+                ``[MASK]``, is that token, as in `fill_mask`; for other tasks it is plain text.
             on_long: ``error`` or ``truncate``; None for the bundle's default, or ``truncate``
                 where that is ``window``: a batch has one row a text.
 
@@ -53,7 +54,9 @@ class RuntimeCore(TaskMethods):
             )
         firsts, seconds = split_pairs(texts)
         policy = "truncate" if on_long is None and self._manifest.on_long == "window" else on_long
-        return pad(self._windowed(firsts, seconds, policy).rows, pad_id=self._tokenizer.pad_id)
+        masks = self._manifest.task == "fill-mask"
+        windowed = self._windowed(firsts, seconds, policy, masks=masks)
+        return pad(windowed.rows, pad_id=self._tokenizer.pad_id)
 
     def run(self, batch: Batch) -> dict[str, FloatArray]:
         """Run a batch as it is, in one call, and give the model's raw outputs by name.

@@ -75,8 +75,13 @@ def test_other_special_tokens_in_a_text_are_plain_text(runtime_of):
     assert encoding.input_ids.tolist().count(MASK) == 1
 
 
-def test_a_mask_is_plain_text_to_every_other_method(runtime_of):
-    batch = runtime_of("fill-mask").tokenize(["[MASK]"])
+def test_a_batch_for_a_model_that_fills_masks_has_them(runtime_of):
+    batch = runtime_of("fill-mask").tokenize(["the [MASK] film"])
+    assert batch.input_ids.tolist() == [ids_of("[CLS]", "the", "[MASK]", "film", "[SEP]")]
+
+
+def test_a_mask_is_plain_text_to_every_other_task(runtime_of):
+    batch = runtime_of("feature-extraction").tokenize(["[MASK]"])
     assert MASK not in batch.input_ids
 
 
