@@ -9,6 +9,7 @@ import weakref
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -85,10 +86,12 @@ class Engine:
         """Run one batch as it is.
 
         Raises:
-            BackendRunError: The engine failed, or an output holds NaN or infinity.
+            BackendRunError: The engine failed, or an output holds NaN or infinity, or is no array
+                of numbers with an axis for the rows.
         """
         with NATIVE_WORK:
-            outputs = self.backend().run(batch)
+            found = self.backend().run(batch)
+        outputs = {name: self._floats(name, values) for name, values in found.items()}
         for name, values in outputs.items():
             if not np.isfinite(values).all():
                 rows = np.flatnonzero(~np.isfinite(values.reshape(len(values), -1)).all(axis=1))
@@ -98,6 +101,17 @@ class Engine:
                     "another artifact, such as precision='fp32'."
                 )
         return outputs
+
+    def _floats(self, name: str, values: Any) -> FloatArray:
+        """Give an output as float32; a graph of a stranger may give a text, a list or a scalar."""
+        if not isinstance(values, np.ndarray) or values.dtype.kind not in "fiub" or not values.ndim:
+            shown = values.dtype if isinstance(values, np.ndarray) else type(values).__name__
+            raise BackendRunError(
+                f"{self.name} gave {name!r} as {shown} of shape {list(np.shape(values))}, on "
+                f"{self._path}; it must be float32 with a row for each text. Export it again."
+            )
+        with np.errstate(over="ignore"):  # what is too large for float32 is refused as infinite
+            return values.astype(np.float32, copy=False)
 
     def run_all(
         self,

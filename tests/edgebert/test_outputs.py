@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from edgebert.engine import Engine
-from edgebert.errors import BundleError, InputError
+from edgebert.errors import BackendRunError, BundleError, InputError
 from edgebert.manifest import Manifest
 from edgebert.runtime import Runtime
 from edgebert.selftest import golden_outputs
@@ -113,3 +113,38 @@ def test_a_graph_that_gives_no_value_a_token_is_refused(runtime_of):
     runtime = runtime_of("fill-mask", output="logits")
     with pytest.raises(BundleError, match=r"of shape \[1, 3\] for a batch of \[1, 3\] tokens"):
         runtime.fill_mask(["[MASK]"])
+
+
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [
+        ([{"good": 0.5}], "list"),
+        (np.array([["good"]], dtype=object), "object"),
+        (np.array(["good"]), "<U4"),
+        (np.float32(1.0), "float32"),
+        (np.array(1.0), "float64 of shape \\[\\]"),
+    ],
+)
+def test_an_output_that_is_no_array_of_numbers_is_refused_by_name(
+    runtime_of, monkeypatch, given, shown
+):
+    runtime = runtime_of("regression")
+    monkeypatch.setattr(runtime._engine._backend, "run", lambda _: {"logits": given})
+    with pytest.raises(BackendRunError, match=f"gave 'logits' as {shown}.*must be float32"):
+        runtime.score(["good"])
+
+
+@pytest.mark.parametrize("kind", [np.int64, np.float16, np.float64])
+def test_numbers_of_another_kind_are_float32_for_the_caller(runtime_of, monkeypatch, kind):
+    runtime = runtime_of("regression")
+    logits = np.array([[3]], dtype=kind)
+    monkeypatch.setattr(runtime._engine._backend, "run", lambda _: {"logits": logits})
+    found = runtime.run(runtime.tokenize(["good"]))["logits"]
+    assert (found.dtype, found.tolist()) == (np.float32, [[3.0]])
+
+
+def test_a_number_beyond_float32_is_refused_as_infinite(runtime_of, monkeypatch):
+    runtime = runtime_of("regression")
+    monkeypatch.setattr(runtime._engine._backend, "run", lambda _: {"logits": np.array([[1e300]])})
+    with pytest.raises(BackendRunError, match="NaN or infinity in 'logits' for rows \\[0\\]"):
+        runtime.score(["good"])
