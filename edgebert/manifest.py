@@ -33,6 +33,7 @@ PRECISIONS = ("fp32", "int8")
 ON_LONG = ("error", "truncate", "window")
 
 MAX_TOKENS = 1 << 17  # ModernBERT takes 8,192
+MAX_ANSWER_TOKENS = 512  # each token of a context is scored with so many ends at most
 MAX_WIDTH = 1 << 16
 MAX_LABELS = 100_000
 MAX_ARTIFACTS = 64
@@ -156,7 +157,8 @@ class Manifest:
         stride: Tokens that neighbouring windows share; None for a quarter of ``max_length``.
         no_answer_threshold: For ``question-answering``: a question has no answer when the score of
             none is above that of the best by more than this; None for a model that always answers.
-        max_answer_length: For ``question-answering``: most tokens of an answer.
+        max_answer_length: For ``question-answering``: most tokens of an answer, 512 at
+            most.
         int8_scale: For ``dtype="int8"`` vectors: one scale per dimension, or None.
         files: Files that every artifact needs: tokenizer and configuration.
         artifacts: What can be run.
@@ -199,7 +201,7 @@ class Manifest:
         ):
             raise ManifestError(f"labels must be two or more distinct names: {self.labels!r:.200}.")
         in_span("max_length", self.max_length, 1, MAX_TOKENS)
-        in_span("max_answer_length", self.max_answer_length, 1, MAX_TOKENS)
+        in_span("max_answer_length", self.max_answer_length, 1, MAX_ANSWER_TOKENS)
         in_span("stride", self.stride, 0, MAX_TOKENS)
         in_span("hidden_size", self.hidden_size, 1, MAX_WIDTH)
         in_span("embedding_size", self.embedding_size, 1, MAX_WIDTH)

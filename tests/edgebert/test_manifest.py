@@ -123,7 +123,7 @@ REFUSED = {
     "on_long": ["drop", None],
     "stride": [-1, "8"],
     "no_answer_threshold": ["0", True],
-    "max_answer_length": [0, None, 1 << 30],
+    "max_answer_length": [0, None, 513, 1 << 30],
     "int8_scale": [[0.1], [0.1, 0.1, "x"], [0.1, 0.1, None], [0.1, 0.1, 0], [0.1, -1, 0.1], 3],
     "labels": ["ab", [5], [None], {"a": 1}],
     "lineage": [["export"], {}, None],
