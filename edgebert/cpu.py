@@ -70,8 +70,9 @@ def cgroup_quota(root: Path = Path("/")) -> float | None:
 def _cgroups(root: Path) -> Iterator[tuple[str, str]]:
     """Give each controller and the process's group in it; the controller of version 2 is ``""``."""
     for line in _read(root / "proc/self/cgroup").splitlines():
-        number, controllers, group = line.split(":", 2)
-        if number == "0" or controllers:
+        number, _, rest = line.partition(":")
+        controllers, colon, group = rest.partition(":")
+        if colon and (number == "0" or controllers):  # else no such line as the kernel writes
             yield from ((name, group) for name in controllers.split(","))
 
 

@@ -63,6 +63,13 @@ def test_the_tightest_limit_of_memory_counts(tmp_path, monkeypatch, group, path)
     assert cpu.memory_limit(tmp_path) == 1 << 30
 
 
+@pytest.mark.parametrize("line", ["", "nonsense", "0:", "4:cpu", ":::", "\ufffd\x00"])
+def test_a_line_that_is_no_group_is_passed_over(tmp_path, line):
+    write(tmp_path, "proc/self/cgroup", f"{line}\n0::/app\n")
+    write(tmp_path, "sys/fs/cgroup/app/cpu.max", "250000 100000\n")
+    assert cpu.cgroup_quota(tmp_path) == 2.5
+
+
 def test_a_system_without_cgroups_has_no_quota(tmp_path):
     assert cpu.cgroup_quota(tmp_path) is None
 
