@@ -12,6 +12,7 @@ from edgebert.inputs import check_count, split_pairs
 from edgebert.types import Answer
 from edgebert.windows import TokenOutputs
 
+_PAIRS = "question_context_pairs"
 _OUTPUTS = ("start_logits", "end_logits")
 
 
@@ -47,17 +48,18 @@ class AnswerMethods(RuntimeCore):
         """
         self._require("answer")
         check_count("top_k", top_k)
-        questions, contexts = split_pairs(question_context_pairs)
+        questions, contexts = split_pairs(question_context_pairs, name=_PAIRS)
         if not questions:
             return []
         if contexts is None:
-            raise InputError("texts[0] is one text; give tuples (question, context).")
+            raise InputError(f"{_PAIRS}[0] is one text; give tuples (question, context).")
         _check_contexts(contexts)
-        windowed = self._windowed(questions, contexts, on_long, side=1)
+        names = [f"{_PAIRS}[{i}]" for i in range(len(questions))]
+        windowed = self._windowed(questions, contexts, on_long, side=1, names=names)
         for i, text in enumerate(windowed.texts):
             if not (text.text_ids == 1).any():
                 raise InputError(
-                    f"texts[{i}][1], the context, has no token that the model knows of; give a "
+                    f"{_PAIRS}[{i}][1], the context, has no token that the model knows of; give a "
                     "text that may hold the answer."
                 )
         outputs = self._token_outputs(windowed, _OUTPUTS)
@@ -93,5 +95,5 @@ def _check_contexts(contexts: list[str]) -> None:
     for i, context in enumerate(contexts):
         if not context.strip():
             raise InputError(
-                f"texts[{i}][1], the context, is empty; give a text that may hold the answer."
+                f"{_PAIRS}[{i}][1], the context, is empty; give a text that may hold the answer."
             )

@@ -29,11 +29,12 @@ def iterate_texts(texts: Iterable[str], *, name: str = "texts") -> Iterator[str]
     return (_checked_text(text, f"{name}[{i}]") for i, text in enumerate(items))
 
 
-def split_pairs(items: Iterable[Any]) -> tuple[list[str], list[str] | None]:
+def split_pairs(items: Iterable[Any], *, name: str = "texts") -> tuple[list[str], list[str] | None]:
     """Take texts, or pairs of texts, apart.
 
     Args:
         items: Strings, or tuples or lists of two strings; not both kinds.
+        name: What an error calls them.
 
     Returns:
         The texts and None, or the first and the second texts.
@@ -41,20 +42,20 @@ def split_pairs(items: Iterable[Any]) -> tuple[list[str], list[str] | None]:
     Raises:
         InputError: As `check_texts`, or the kinds are mixed, or a tuple hasn't two texts.
     """
-    listed = list(_iterable(items, "texts"))
+    listed = list(_iterable(items, name))
     if not any(isinstance(item, tuple | list) for item in listed):
-        return check_texts(listed), None
+        return check_texts(listed, name=name), None
     firsts, seconds = [], []
     for i, item in enumerate(listed):
         if not isinstance(item, tuple | list):
             raise InputError(
-                f"texts[{i}] is {_kind(item)}, but others are pairs; "
+                f"{name}[{i}] is {_kind(item)}, but others are pairs; "
                 "give only texts, or only tuples of two texts."
             )
         if len(item) != 2:
-            raise InputError(f"texts[{i}] has {len(item)} texts; give tuples of two.")
-        firsts.append(_checked_text(item[0], f"texts[{i}][0]"))
-        seconds.append(_checked_text(item[1], f"texts[{i}][1]"))
+            raise InputError(f"{name}[{i}] has {len(item)} texts; give tuples of two.")
+        firsts.append(_checked_text(item[0], f"{name}[{i}][0]"))
+        seconds.append(_checked_text(item[1], f"{name}[{i}][1]"))
     return firsts, seconds
 
 

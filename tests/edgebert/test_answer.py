@@ -89,24 +89,35 @@ def test_a_cut_context_says_how_much_was_cut(narrow):
 
 
 def test_a_long_context_is_an_error_when_asked_for(narrow):
-    with pytest.raises(InputError, match=r"texts\[1\]"):
+    with pytest.raises(InputError, match=r"question_context_pairs\[1\]"):
         narrow.answer([("a", "film"), ("a", "the " * 30)], on_long="error")
 
 
 @pytest.mark.parametrize("context", ["", " \n\t"])
 def test_an_empty_context_is_refused_by_place(answerer, context):
-    with pytest.raises(InputError, match=r"texts\[1\]\[1\].*is empty"):
+    with pytest.raises(InputError, match=r"question_context_pairs\[1\]\[1\].*is empty"):
         answerer.answer([("fun?", "the film"), ("fun?", context)])
 
 
 def test_a_context_that_the_tokenizer_drops_is_refused_by_place(answerer):
-    with pytest.raises(InputError, match=r"texts\[0\]\[1\].*no token"):
+    with pytest.raises(InputError, match=r"question_context_pairs\[0\]\[1\].*no token"):
         answerer.answer([("fun?", "\x00\x01")])
 
 
 def test_a_question_that_leaves_no_room_is_refused_by_place(narrow):
-    with pytest.raises(InputError, match=r"texts\[1\]"):
+    with pytest.raises(InputError, match=r"question_context_pairs\[1\]"):
         narrow.answer([("fun?", "the " * 30), ("very " * 20, "the " * 30)])
+
+
+@pytest.mark.parametrize("pair", [("fun?",), ("fun?", 5), "fun?"])
+def test_what_is_no_pair_is_refused_by_place(answerer, pair):
+    with pytest.raises(InputError, match=r"^question_context_pairs\[1\]"):
+        answerer.answer([("fun?", "the film"), pair])
+
+
+def test_texts_without_contexts_are_refused_by_place(answerer):
+    with pytest.raises(InputError, match=r"^question_context_pairs\[0\] is one text"):
+        answerer.answer(["fun?"])
 
 
 def test_an_empty_question_is_answered(answerer):
@@ -122,8 +133,8 @@ def test_no_pairs_give_no_results(answerer):
     [
         (["question"], "tuples"),
         ("question", "wrap it"),
-        ([("a", "b"), ("a",)], r"texts\[1\]"),
-        ([("a", None)], r"texts\[0\]\[1\]"),
+        ([("a", "b"), ("a",)], r"question_context_pairs\[1\]"),
+        ([("a", None)], r"question_context_pairs\[0\]\[1\]"),
     ],
 )
 def test_other_inputs_are_refused(answerer, pairs, message):
