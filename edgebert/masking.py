@@ -48,8 +48,8 @@ class MaskingMethods(RuntimeCore):
 
         Raises:
             TaskError: The bundle is not for ``fill-mask``.
-            InputError: A text has no mask, or a mask was cut off; or a text or an argument is not
-                allowed; a text's index is named.
+            InputError: A text has no mask, or a mask was cut off or is none to the tokenizer; or a
+                text or an argument is not allowed; a text's index is named.
         """
         self._require("fill_mask")
         count = check_count("top_k", top_k)
@@ -64,7 +64,12 @@ class MaskingMethods(RuntimeCore):
         windowed = self._windowed(checked, None, on_long, masks=True)
         for i, (text, encoding) in enumerate(zip(checked, windowed.texts, strict=True)):
             lost = text.count(mask) - len(self._masks(encoding))
-            if encoding.dropped_tokens and lost > 0:
+            if lost > 0 and not encoding.dropped_tokens:
+                raise InputError(
+                    f"{lost} masks of texts[{i}] are no mask to the tokenizer where they stand; "
+                    f"put a space before and behind each {mask!r}."
+                )
+            if lost > 0:
                 raise InputError(
                     f"{lost} masks of texts[{i}] are behind max_length={self._max_length} tokens "
                     "and were cut off; give on_long='window', or a shorter text."

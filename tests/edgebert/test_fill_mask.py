@@ -1,5 +1,7 @@
 """`Runtime.fill_mask`, and masks in a text as the model's own tokenizer reads them."""
 
+import json
+
 import numpy as np
 import pytest
 import tokenizers
@@ -45,6 +47,21 @@ def test_each_mask_of_a_text_has_a_list_of_its_own_in_order(runtime_of):
 def test_a_text_without_a_mask_is_an_error_with_its_index_and_the_mask(runtime_of):
     with pytest.raises(InputError, match=r"texts\[1\] has no mask .*write '\[MASK\]'"):
         runtime_of("fill-mask").fill_mask(["[MASK]", "good"])
+
+
+def test_a_mask_that_the_tokenizer_takes_for_text_is_refused_by_place(
+    runtime_of, monkeypatch, tmp_path
+):
+    path = tmp_path / "tokenizer.json"
+    write_tokenizer(tmp_path)
+    settings = json.loads(path.read_text())
+    for token in settings["added_tokens"]:
+        token["single_word"] = True  # so that it is none at the end of a word
+    path.write_text(json.dumps(settings))
+    runtime = runtime_of("fill-mask")
+    monkeypatch.setattr(runtime, "_tokenizer", Tokenizer(tmp_path, special_ids=SPECIAL_IDS))
+    with pytest.raises(InputError, match=r"1 masks of texts\[1\] are no mask to the tokenizer"):
+        runtime.fill_mask(["[MASK] film", "good[MASK]"])
 
 
 def test_more_tokens_than_there_are_give_all(runtime_of):
