@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import nullcontext
 from importlib import import_module
 from pathlib import Path
@@ -65,7 +65,7 @@ class TfliteBackend:
     def run(self, batch: Batch) -> dict[str, FloatArray]:
         """See `runtimes.base.Backend.run`. Outputs of padding are 0."""
         if self._closed:
-            raise BackendRunError(f"{self._artifact} was closed; open it again.")
+            raise self._was_closed()
         lengths = _real_lengths(batch.attention_mask)
         signatures = [self._signature_for(length) for length in lengths]
         outputs = self._zeros(*batch.input_ids.shape)
@@ -83,7 +83,9 @@ class TfliteBackend:
             else:
                 # the longest first, so that no thread is left alone with it at the end
                 self._run_many(sorted(range(len(lengths)), key=lambda row: -lengths[row]), work)
-        except Exception as error:  # as above
+        except BackendRunError:  # closed meanwhile
+            raise
+        except Exception as error:  # the engine's errors have no parent of their own
             raise BackendRunError(
                 f"{self.engine} failed on {self._artifact} with a batch of "
                 f"{list(batch.input_ids.shape)} tokens: {one_line(error)}"
@@ -92,11 +94,11 @@ class TfliteBackend:
 
     def close(self) -> None:
         """See `runtimes.base.Backend.close`."""
-        self._closed = True
+        with self._lock:
+            self._closed = True
+            helpers, self._helpers = self._helpers, None
         self._small.close()
         self._large.close()
-        with self._lock:
-            helpers, self._helpers = self._helpers, None
         if helpers is not None:
             helpers.shutdown(wait=False)
 
@@ -123,9 +125,10 @@ class TfliteBackend:
                         return
                     work(row, worker)
 
-        count = min(self._threads, len(rows)) - 1
-        helping = [self._start_helpers().submit(drain) for _ in range(count)]
+        helping: list[Future[None]] = []
         try:
+            for _ in range(min(self._threads, len(rows)) - 1):
+                helping.append(self._help(drain))
             drain()
         finally:
             waiting.clear()
@@ -133,11 +136,17 @@ class TfliteBackend:
                 if not helper.cancel():
                     helper.result()
 
-    def _start_helpers(self) -> ThreadPoolExecutor:
+    def _help(self, drain: Callable[[], None]) -> Future[None]:
+        """Run it on another thread; none is started once this was closed: nobody would end it."""
         with self._lock:
+            if self._closed:
+                raise self._was_closed()
             if self._helpers is None:
                 self._helpers = ThreadPoolExecutor(self._threads - 1, "edgebert-tflite")
-            return self._helpers
+            return self._helpers.submit(drain)
+
+    def _was_closed(self) -> BackendRunError:
+        return BackendRunError(f"{self._artifact} was closed; open it again.")
 
     def _signature_for(self, length: int) -> Signature:
         for signature in self._signatures:

@@ -213,6 +213,20 @@ def test_row_scales_are_refused_on_the_engine_that_misreads_them(tmp_path, monke
         opened(tmp_path / "rows.tflite")
 
 
+def test_a_batch_that_is_closed_on_the_way_starts_no_thread(path, monkeypatch):
+    backend = opened(path, threads=2)
+    plan = backend._zeros  # called before the first text is run
+
+    def close_first(*shape):
+        backend.close()
+        return plan(*shape)
+
+    monkeypatch.setattr(backend, "_zeros", close_first)
+    with pytest.raises(BackendRunError, match=r"^\S+ was closed; open it again\.$"):
+        backend.run(batch_of(3, 5))
+    assert backend._helpers is None
+
+
 def test_the_engine_announces_itself_to_nobody(path):
     code = (
         "import sys, numpy as np; from pathlib import Path\n"
