@@ -192,7 +192,8 @@ def int8_gate(probe: Probe, values: FloatArray, reference: FloatArray) -> GateRe
         return _record(["The outputs hold NaN or infinity."], limits, {})
     before, after = score_rows(probe, reference, reference), score_rows(probe, values, reference)
     loss = before.value - after.value
-    if before.value > 0:  # a model that is right nowhere has nothing that it could lose a part of
+    worthless = before.value <= 0  # right nowhere: it has nothing that it could lose a part of
+    if not worthless:
         loss /= before.value
     numbers = {
         f"{before.metric}_fp32": before.value,
@@ -204,7 +205,7 @@ def int8_gate(probe: Probe, values: FloatArray, reference: FloatArray) -> GateRe
     reasons = []
     if not loss <= RELATIVE_LOSS + 1e-9:  # exactly 1 % passes, however it is rounded
         reasons.append(_loss_reason(before, after, loss))
-    if probe.head.task == "feature-extraction":
+    if probe.head.task == "feature-extraction" or worthless:
         limits["cosine_mean"] = COSINE_MEAN
         if not numbers["cosine_mean"] >= COSINE_MEAN:
             reasons.append(

@@ -187,6 +187,14 @@ def test_a_loss_is_relative_to_the_reference(tokenizer):
     assert int8_gate(probe, worse, reference).numbers["relative_loss"] == pytest.approx(0.02)
 
 
+def test_where_fp32_is_right_nowhere_int8_must_point_its_way(tokenizer):
+    probe = probe_of(tokenizer, labels=["bad"] * 4, texts=["a film"] * 4)
+    reference = rows_of(*(["good"] * 4))
+    assert int8_gate(probe, 1.1 * reference, reference).passed
+    refused = int8_gate(probe, reference + np.array([2.0, 0.0], dtype=np.float32), reference)
+    assert "The mean cosine with FP32 is 0.4472" in refused.reasons[0]
+
+
 def test_a_class_that_vanishes_is_refused_even_where_the_metric_holds(tokenizer):
     labels = ["bad"] * 3 + ["good"] * 997
     probe = probe_of(tokenizer, labels=labels, texts=["a film"] * 1000)
