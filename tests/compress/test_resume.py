@@ -15,7 +15,6 @@ from pathlib import Path
 import pytest
 
 import compress
-from compress import export_bundle, loop, teacher_step
 from compress.report import load_report
 from edgebert.errors import InputError, ResumeError
 from tests.compress.steps import distill_settings, flags, run_step
@@ -52,6 +51,7 @@ POINTS = {  # where, and at which call
     "bundle there": ("compress.work", "_close", 1),
 }
 DEFAULT = ("first phase", "export")
+TEACHER_LOADED = ("compress.teacher_step", "load_teacher", 1)
 
 
 def settings(lab, output, **changes):
@@ -71,7 +71,7 @@ def start(config, *prefix: str) -> subprocess.Popen[str]:
 
 
 def start_dying(config, point: str, number: signal.Signals = signal.SIGKILL):
-    module, function, calls = POINTS[point]
+    module, function, calls = POINTS.get(point, TEACHER_LOADED)
     script = KILLER.replace("SIGNAL", str(int(number)))
     return start(config, "-c", script, module, function, str(calls))
 
@@ -138,20 +138,21 @@ def test_ctrl_c_ends_with_130_says_how_to_go_on_and_loses_no_step(lab, tmp_path,
     assert sha256(tmp_path / "student") == sha256(unbroken)
 
 
-def test_ctrl_c_in_the_export_says_how_to_go_on_too(lab, tmp_path, unbroken, monkeypatch, capsys):
+def test_ctrl_c_in_the_export_says_how_to_go_on_too(lab, tmp_path, unbroken):
     config = settings(lab, tmp_path / "student")
-    with monkeypatch.context() as patched:
-        patched.setattr(export_bundle, "make_int8", lambda *_, **__: signal.raise_signal(2))
-        assert run_step("distill", *flags(config)) == 130
-    assert capsys.readouterr().err == "error: interrupted; go on with --resume\n"
+    process = start_dying(config, "export", signal.SIGINT)
+    _, stderr = process.communicate(timeout=120)
+    assert process.returncode == 130, stderr
+    assert stderr.endswith("error: interrupted; go on with --resume\n")
     assert not (tmp_path / "student").exists()
     assert resume(config) == 0
     assert sha256(tmp_path / "student") == sha256(unbroken)
 
 
-def test_ctrl_c_before_anything_is_worth_keeping_leaves_nothing(lab, tmp_path, monkeypatch):
-    monkeypatch.setattr(teacher_step, "load_teacher", lambda *_, **__: signal.raise_signal(2))
-    assert run_step("distill", *flags(settings(lab, tmp_path / "student"))) == 130
+def test_ctrl_c_before_anything_is_worth_keeping_leaves_nothing(lab, tmp_path):
+    process = start_dying(settings(lab, tmp_path / "student"), "teacher loaded", signal.SIGINT)
+    _, stderr = process.communicate(timeout=120)
+    assert process.returncode == 130, stderr
     assert list(tmp_path.iterdir()) == []
 
 
@@ -162,26 +163,17 @@ def test_resuming_a_finished_run_does_nothing_and_ends_with_0(lab, unbroken, cap
     assert "onnx int8" in capsys.readouterr().out
 
 
-def interrupt(config, monkeypatch) -> None:
-    """Start a run in this process that Ctrl+C ends in its second phase."""
-    calls = []
-    update = loop._Loop._update
-
-    def interrupted(self, group):
-        calls.append(group)
-        if len(calls) == 27:
-            os.kill(os.getpid(), signal.SIGINT)
-        update(self, group)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(loop._Loop, "_update", interrupted)
-        assert run_step("distill", *flags(config)) == 130
+def interrupt(config) -> None:
+    """Start a run that Ctrl+C ends in its second phase."""
+    process = start_dying(config, "second phase", signal.SIGINT)
+    _, stderr = process.communicate(timeout=120)
+    assert process.returncode == 130, stderr
 
 
 @pytest.fixture
-def unfinished(lab, tmp_path, monkeypatch):
+def unfinished(lab, tmp_path):
     config = settings(lab, tmp_path / "student")
-    interrupt(config, monkeypatch)
+    interrupt(config)
     return config
 
 
@@ -192,10 +184,10 @@ def test_resuming_with_other_settings_names_what_differs(lab, unfinished, unbrok
     assert (unfinished.output_dir.with_name("student.work") / "run.json").exists()
 
 
-def test_resuming_with_other_data_in_the_file_is_refused(lab, tmp_path, monkeypatch):
+def test_resuming_with_other_data_in_the_file_is_refused(lab, tmp_path):
     data = tmp_path / "train.tsv"
     data.write_text(lab.train.read_text())
-    interrupt(settings(lab, tmp_path / "student", train_file=data), monkeypatch)
+    interrupt(settings(lab, tmp_path / "student", train_file=data))
     data.write_text(lab.train.read_text().replace("plot", "world"))
     with pytest.raises(ResumeError, match="train was"):
         compress.distill(settings(lab, tmp_path / "student", train_file=data, resume=True))
