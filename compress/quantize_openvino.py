@@ -31,6 +31,7 @@ from compress.quantizer import Converted, Exported, Int8Recipe, part_name
 from compress.task_head import TaskHead
 from edgebert.errors import GateError, InputError
 from edgebert.types import Batch, IntArray
+from runtimes.signal_stack import kept_signal_stack
 
 # Takes the model, names of nodes left in FP32, calibration items; gives the INT8 model.
 Convert = Callable[[Any, list[str], list[dict[str, IntArray]]], Any]
@@ -171,7 +172,7 @@ class OpenVinoExporter:
         if chosen.calibrated and not items:
             raise InputError(f"INT8 recipe {recipe!r} needs texts to calibrate on; got none.")
         try:
-            with _quiet():
+            with _quiet(), kept_signal_stack():  # the quantizer opens engines of its own
                 quantized = chosen.convert(model, sorted(exclude), items)
         except Exception as error:  # the quantizer's errors have no parent of their own
             raise GateError(

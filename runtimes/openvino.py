@@ -21,6 +21,7 @@ from runtimes.base import SessionOptions, one_line
 from runtimes.names import feed, known_name
 from runtimes.pool import Pool
 from runtimes.shapes import pieces, put_together, take
+from runtimes.signal_stack import kept_signal_stack
 
 # Importing openvino starts a thread that sends data to its maker, unless this package of its own is
 # absent. An app that wants it imports it before us.
@@ -68,7 +69,8 @@ class OpenVinoBackend:
             told = model.has_rt_info(MAX_LENGTH_KEY)
             limit = int(model.get_rt_info(MAX_LENGTH_KEY).value) if told else options.max_length
             # A Core of its own: a forked child must share nothing with its parent's.
-            compiled = ov.Core().compile_model(model, "CPU", _settings(options))
+            with kept_signal_stack():
+                compiled = ov.Core().compile_model(model, "CPU", _settings(options))
             precision = compiled.get_property("INFERENCE_PRECISION_HINT")
         except Exception as error:  # the engine's errors have no parent of their own
             raise BackendRunError(

@@ -18,6 +18,7 @@ from compress.task_head import TaskHead
 from edgebert.types import Batch
 from runtimes import SessionOptions
 from runtimes.openvino import OpenVinoBackend, ov
+from runtimes.signal_stack import kept_signal_stack
 from tests.tiny import bert_config
 
 pytestmark = pytest.mark.openvino
@@ -52,7 +53,8 @@ def in_ours(path):
 
 def by_default(path, **settings):
     """Run a file as other programs do, on the engine's defaults."""
-    compiled = ov.Core().compile_model(str(path), "CPU", settings)
+    with kept_signal_stack():
+        compiled = ov.Core().compile_model(str(path), "CPU", settings)
     names = ("input_ids", "attention_mask", "token_type_ids")
     return lambda batch: compiled({name: getattr(batch, name) for name in names})[
         "sentence_embedding"

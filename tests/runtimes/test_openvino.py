@@ -339,3 +339,25 @@ def test_of_an_outputs_names_the_known_one_is_taken(artifact, tmp_path):
     model.outputs[0].get_tensor().set_names({"12", "last_hidden_state"})
     ov.save_model(model, str(tmp_path / "m.xml"), compress_to_fp16=False)
     assert OpenVinoBackend(tmp_path / "m.xml", ONE_THREAD).outputs == ["last_hidden_state"]
+
+
+def test_ctrl_c_is_survived_after_two_were_closed_in_the_order_of_their_start(artifact):
+    code = f"""
+import signal
+from pathlib import Path
+from runtimes import SessionOptions, load_backend
+first, second = (
+    load_backend("openvino", Path({str(artifact)!r}), SessionOptions(threads=1)) for _ in range(2)
+)
+first.close()
+del first
+second.close()
+del second
+try:
+    signal.raise_signal(signal.SIGINT)
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+    command = [sys.executable, "-X", "faulthandler", "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stdout) == (0, "interrupted\n"), done.stderr
