@@ -6,7 +6,6 @@ counted, whatever the recipe.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,9 +24,15 @@ from compress.onnx_graph import (
     replace_initializers,
     replace_nodes,
 )
-from compress.quantizer import Converted, Exported, Int8Recipe, part_name
+from compress.quantizer import (
+    Converted,
+    Exported,
+    Int8Recipe,
+    check_exclude,
+    get_recipe,
+    group_parts,
+)
 from compress.task_head import TaskHead
-from edgebert.errors import InputError
 from edgebert.types import Batch
 
 Convert = Callable[[ModelProto, Path, Collection[str]], None]
@@ -103,18 +108,12 @@ class OnnxExporter:
         return Exported(recipe, MIN_ENGINE)
 
     def parts(self, source: Path) -> dict[str, tuple[str, ...]]:
-        """See `Exporter.parts`.
-
-        Nodes that share a weight stay together, under the name of the first: one of them in FP32
-        would store the weight twice.
-        """
-        parts: dict[str, list[str]] = defaultdict(list)
-        part_of_weight: dict[str, str] = {}
-        for name, node in weight_nodes(prepare(source)).items():
-            weight = node.input[1 if node.op_type == "MatMul" else 0]
-            part = part_of_weight.setdefault(weight, part_name(name))
-            parts[part].append(name)
-        return {part: tuple(names) for part, names in parts.items()}
+        """See `Exporter.parts`."""
+        nodes = weight_nodes(prepare(source))
+        return group_parts(
+            (name, name, node.input[1 if node.op_type == "MatMul" else 0])
+            for name, node in nodes.items()
+        )
 
     def quantize(
         self,
@@ -132,10 +131,8 @@ class OnnxExporter:
         """
         model = prepare(source)
         nodes = weight_nodes(model)
-        unknown = set(exclude) - set(nodes)
-        if unknown:
-            raise InputError(f"exclude names nodes without a weight: {sorted(unknown)}.")
-        get_recipe(recipe).convert(model, target, exclude)
+        check_exclude(exclude, nodes)
+        get_recipe(RECIPES, recipe).convert(model, target, exclude)
         still_float = set(weight_nodes(onnx.load(target)))
         names = tuple(name for name in nodes if name not in still_float)
         return Converted(
@@ -147,17 +144,6 @@ class OnnxExporter:
             missed=tuple(sorted(still_float - set(exclude))),
             size_bytes=target.stat().st_size,
         )
-
-
-def get_recipe(name: str) -> OnnxRecipe:
-    """Look a recipe up.
-
-    Raises:
-        InputError: No recipe has that name.
-    """
-    if name not in RECIPES:
-        raise InputError(f"Unknown recipe {name!r}. Known recipes: {', '.join(RECIPES)}.")
-    return RECIPES[name]
 
 
 def prepare(source: Path) -> ModelProto:

@@ -6,7 +6,6 @@ import io
 import logging
 import re
 import warnings
-from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
@@ -27,7 +26,14 @@ from compress.openvino_graph import (
     save_ir,
     weight_nodes,
 )
-from compress.quantizer import Converted, Exported, Int8Recipe, part_name
+from compress.quantizer import (
+    Converted,
+    Exported,
+    Int8Recipe,
+    check_exclude,
+    get_recipe,
+    group_parts,
+)
 from compress.task_head import TaskHead
 from edgebert.errors import GateError, InputError
 from edgebert.types import Batch, IntArray
@@ -134,17 +140,9 @@ class OpenVinoExporter:
         return Exported({"exporter": "openvino.convert_model, eager attention"}, MIN_ENGINE)
 
     def parts(self, source: Path) -> dict[str, tuple[str, ...]]:
-        """See `Exporter.parts`.
-
-        Nodes that share a weight stay together, under the name of the first: one of them in FP32
-        would store the weight twice.
-        """
-        parts: dict[str, list[str]] = defaultdict(list)
-        part_of_weight: dict[str, str] = {}
-        for name, node in weight_nodes(read_ir(source)).items():
-            part = part_of_weight.setdefault(node.weight, part_name(_as_path(name)))
-            parts[part].append(name)
-        return {part: tuple(names) for part, names in parts.items()}
+        """See `Exporter.parts`."""
+        nodes = weight_nodes(read_ir(source))
+        return group_parts((name, _as_path(name), node.weight) for name, node in nodes.items())
 
     def quantize(
         self,
@@ -162,12 +160,10 @@ class OpenVinoExporter:
                 node that has no weight.
             GateError: The quantizer failed.
         """
-        chosen = _get_recipe(recipe)
+        chosen = get_recipe(RECIPES, recipe)
         model = read_ir(source)
         nodes = weight_nodes(model)
-        unknown = set(exclude) - set(nodes)
-        if unknown:
-            raise InputError(f"exclude names nodes without a weight: {sorted(unknown)}.")
+        check_exclude(exclude, nodes)
         items = _items(calibration, [port.get_any_name() for port in model.inputs])
         if chosen.calibrated and not items:
             raise InputError(f"INT8 recipe {recipe!r} needs texts to calibrate on; got none.")
@@ -202,12 +198,6 @@ def _count(
         missed=tuple(sorted(set(before) - done - set(exclude))),
         size_bytes=size_bytes,
     )
-
-
-def _get_recipe(name: str) -> OpenVinoRecipe:
-    if name not in RECIPES:
-        raise InputError(f"Unknown recipe {name!r}. Known recipes: {', '.join(RECIPES)}.")
-    return RECIPES[name]
 
 
 def _items(batches: Sequence[Batch], inputs: Sequence[str]) -> list[dict[str, IntArray]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import re
-from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import redirect_stderr
 from dataclasses import dataclass
@@ -14,7 +13,14 @@ from typing import Any
 from torch import nn
 
 from compress.graph_module import GraphModule
-from compress.quantizer import Converted, Exported, Int8Recipe, part_name
+from compress.quantizer import (
+    Converted,
+    Exported,
+    Int8Recipe,
+    check_exclude,
+    get_recipe,
+    group_parts,
+)
 from compress.task_head import TaskHead
 from compress.tflite_graph import BUCKETS, export_tflite, lengths_for, quiet_converter
 from compress.tflite_model import (
@@ -25,7 +31,7 @@ from compress.tflite_model import (
     write_tflite,
 )
 from compress.tflite_rows import quantize_rows
-from edgebert.errors import GateError, InputError
+from edgebert.errors import GateError
 from edgebert.types import Batch
 
 # The oldest that files of ours are run on, and the one for systems that LiteRT has left.
@@ -118,16 +124,9 @@ class TfliteExporter:
         return Exported(recipe, OLD if module.additive_mask else LITERT)
 
     def parts(self, source: Path) -> dict[str, tuple[str, ...]]:
-        """See `Exporter.parts`.
-
-        Nodes that share a weight stay together, under the name of the first: one of them in FP32
-        would store the weight twice.
-        """
-        parts: dict[str, list[str]] = defaultdict(list)
-        part_of_weight: dict[int, str] = {}
-        for name, use in _nodes(read_tflite(source)).items():
-            parts[part_of_weight.setdefault(use.buffer, part_name(name))].append(name)
-        return {part: tuple(names) for part, names in parts.items()}
+        """See `Exporter.parts`."""
+        nodes = _nodes(read_tflite(source))
+        return group_parts((name, name, use.buffer) for name, use in nodes.items())
 
     def quantize(
         self,
@@ -144,17 +143,14 @@ class TfliteExporter:
             InputError: No such recipe, or ``exclude`` names a node that has no weight.
             GateError: The quantizer failed.
         """
-        if recipe not in RECIPES:
-            raise InputError(f"Unknown recipe {recipe!r}. Known recipes: {', '.join(RECIPES)}.")
+        chosen = get_recipe(RECIPES, recipe)
         before = _nodes(read_tflite(source))
-        unknown = set(exclude) - set(before)
-        if unknown:
-            raise InputError(f"exclude names nodes without a weight: {sorted(unknown)}.")
+        check_exclude(exclude, before)
         shared = {before[name].buffer for name in exclude}
         left = {name for name, use in before.items() if use.buffer in shared}
         try:
             with quiet_converter():
-                model = RECIPES[recipe].convert(source, left)
+                model = chosen.convert(source, left)
         except Exception as error:  # the quantizer's errors have no parent of their own
             raise GateError(
                 f"INT8 recipe {recipe!r} failed: {' '.join(str(error).split())[:300]} Try another "

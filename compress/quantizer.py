@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from torch import nn
 
 from compress.task_head import TaskHead
+from edgebert.errors import InputError
 from edgebert.types import Batch
 from runtimes import BACKENDS
+
+R = TypeVar("R")
 
 # Parts of a layer, by the names that the families give their modules; the first that fits counts.
 _PARTS = (
@@ -140,6 +144,38 @@ def oldest_for_all(backend: str, *engines: str) -> str:
         return known, -place, [int(number) for number in re.findall(r"\d+", version)]
 
     return max(engines, key=rank)
+
+
+def get_recipe(recipes: Mapping[str, R], name: str) -> R:
+    """Look a recipe up.
+
+    Raises:
+        InputError: No recipe has that name.
+    """
+    if name not in recipes:
+        raise InputError(f"Unknown recipe {name!r}. Known recipes: {', '.join(recipes)}.")
+    return recipes[name]
+
+
+def check_exclude(exclude: Collection[str], nodes: Collection[str]) -> None:
+    """Raise an `InputError` where a node is to stay FP32 that isn't among those with a weight."""
+    if unknown := set(exclude) - set(nodes):
+        raise InputError(f"exclude names nodes without a weight: {sorted(unknown)}.")
+
+
+def group_parts(nodes: Iterable[tuple[str, str, Hashable]]) -> dict[str, tuple[str, ...]]:
+    """Group nodes by part; those that share a weight stay together, under the part of the first.
+
+    One of them in FP32 would store the weight twice.
+
+    Args:
+        nodes: Of each its name, the name that `part_name` reads, and which weight it takes.
+    """
+    parts: dict[str, list[str]] = defaultdict(list)
+    part_of_weight: dict[Hashable, str] = {}
+    for name, path, weight in nodes:
+        parts[part_of_weight.setdefault(weight, part_name(path))].append(name)
+    return {part: tuple(names) for part, names in parts.items()}
 
 
 def part_name(node: str) -> str:
