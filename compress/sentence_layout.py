@@ -16,15 +16,11 @@ from compress.dense import dense_parts, read_dense, write_dense
 from compress.model_files import check_safetensors
 from edgebert.errors import ModelError
 from edgebert.files import write_json
+from edgebert.sentence_files import POOLING_SWITCHES, pooling_modes
 
 MODULES_NAME = "modules.json"
 _LAYERS = "WeightedLayerPooling"
 _ORDER = re.compile(rf"Transformer( {_LAYERS})? Pooling( Dense)*( Normalize)?")
-_MODES: dict[str, Pooling] = {
-    "pooling_mode_mean_tokens": "mean",
-    "pooling_mode_cls_token": "cls",
-    "pooling_mode_max_tokens": "max",
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,16 +107,11 @@ def _layers(directory: Path) -> int:
 
 
 def _pooling(path: Path) -> Pooling:
-    settings = _read(path)
-    mode = settings.get("pooling_mode")
-    modes = [mode] if isinstance(mode, str) else list(mode or ())
-    modes += [name for name, value in settings.items() if "pooling_mode_" in name and value is True]
-    if len(modes) == 1:
-        found = _MODES.get(modes[0], modes[0])
-        for pooling in get_args(Pooling):
-            if found == pooling:
-                known: Pooling = pooling
-                return known
+    modes = pooling_modes(_read(path))
+    for pooling in get_args(Pooling):
+        if modes == [pooling]:
+            known: Pooling = pooling
+            return known
     raise ModelError(
         f"{path} pools by {modes}; a bundle can pool by {', '.join(get_args(Pooling))}. Give "
         "--pooling if one of them is meant."
@@ -165,7 +156,7 @@ def write_layout(
     if layout.pooling_layers > 1:
         _write_layers(directory / f"0_{_LAYERS}", layout, hidden_size, num_hidden_layers)
     (directory / "1_Pooling").mkdir()
-    modes = {name: pooling == layout.pooling for name, pooling in _MODES.items()}
+    modes = {name: pooling == layout.pooling for name, pooling in POOLING_SWITCHES.items()}
     pooling = {"word_embedding_dimension": hidden_size, **modes}
     write_json(directory / "1_Pooling" / "config.json", pooling)
     limits: dict[str, Any] = {"max_seq_length": layout.max_length, "do_lower_case": False}

@@ -11,7 +11,7 @@ from edgebert.errors import DamagedBundleError
 from edgebert.manifest import POOLINGS
 
 MODULES_NAME = "modules.json"
-_MODES = {
+POOLING_SWITCHES = {
     "pooling_mode_mean_tokens": "mean",
     "pooling_mode_cls_token": "cls",
     "pooling_mode_max_tokens": "max",
@@ -80,13 +80,20 @@ def _pooling(directory: Path, folder: str) -> str | None:
     if place.is_absolute() or ".." in place.parts or "\\" in folder or ":" in folder:
         raise DamagedBundleError(f"{directory / MODULES_NAME} names {folder!r}, which leaves it.")
     settings = read_object(directory / folder / "config.json")
-    modes = _modes(settings)
-    found = _MODES.get(modes[0], modes[0]) if len(modes) == 1 else None
-    return found if found in POOLINGS else None
+    modes = pooling_modes(settings)
+    return modes[0] if len(modes) == 1 and modes[0] in POOLINGS else None
 
 
-def _modes(settings: dict[str, Any]) -> list[str]:
-    """List the poolings that are on: a switch for each, or one name as newer releases write it."""
+def pooling_modes(settings: dict[str, Any]) -> list[str]:
+    """List the poolings that are on: a switch for each, or one name as newer releases write it.
+
+    Args:
+        settings: What a pooling's ``config.json`` holds.
+
+    Returns:
+        Names as a bundle has them, or the file's own for a pooling that a bundle can't have.
+    """
     mode = settings.get("pooling_mode")
     named = [mode] if isinstance(mode, str) else list(map(str, mode or ()))
-    return named + [name for name, on in settings.items() if "pooling_mode_" in name and on is True]
+    named += [name for name, on in settings.items() if "pooling_mode_" in name and on is True]
+    return [POOLING_SWITCHES.get(name, name) for name in named]
