@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+# What registers last shuts first. These two hold locks of their own during a fork, which native
+# work takes too (a log line, a job for another thread): so they must come before the gate.
+import concurrent.futures.thread  # noqa: F401
+import logging  # noqa: F401
 import os
 import threading
 from types import TracebackType

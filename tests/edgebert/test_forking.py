@@ -45,6 +45,23 @@ with gate:
 fork()
 """
 
+USES_LOCKS_OF_PYTHON = """
+import logging
+from concurrent.futures import ThreadPoolExecutor
+pool, entered = ThreadPoolExecutor(1), threading.Event()
+def work():
+    with gate:
+        entered.set()
+        time.sleep(0.3)  # the fork waits by then
+        assert pool.submit(int, "5").result() == 5
+        logging.getLogger("edgebert").warning("done")
+thread = threading.Thread(target=work)
+thread.start()
+entered.wait()
+fork()
+thread.join()
+"""
+
 MANY = """
 stop = threading.Event()
 counts = [0] * 4
@@ -67,7 +84,11 @@ assert all(a < b for a, b in zip(before, counts)), (before, counts)
 """
 
 
-@pytest.mark.parametrize("code", [WAITS, FROM_INSIDE, MANY], ids=["waits", "from inside", "many"])
+@pytest.mark.parametrize(
+    "code",
+    [WAITS, FROM_INSIDE, USES_LOCKS_OF_PYTHON, MANY],
+    ids=["waits", "from inside", "uses locks of Python", "many"],
+)
 def test_forks_and_native_work_take_turns_and_none_is_stuck(code):
     done = subprocess.run(
         [sys.executable, "-c", HEAD + code],
