@@ -21,7 +21,7 @@ _CJK = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]")
 _CMRC_LEFT_OUT = str.maketrans(
     "",
     "",
-    "-:_*^/\\~`+=，。：？！“”；’《》……·、「」（）－～『』",  # noqa: RUF001
+    "-:_*^/\\~`+=，。：？！“”；’《》·、「」（）－～『』",  # noqa: RUF001
 )
 _LETTERS = rf"(?:(?!{_CJK.pattern})[^\W_])+"
 _CMRC_UNIT = re.compile(rf"{_CJK.pattern}|{_LETTERS}(?:[.,']{_LETTERS})*|[^\w\s]")
@@ -36,8 +36,8 @@ def answer_scores(
     Japanese characters, CMRC's way counts (Cui et al., 2019): case and most punctuation left out,
     units are those characters and the words between them, and F1 is that of the longest run of
     units in common. Else SQuAD's (Rajpurkar et al., 2016 and 2018): case, ASCII punctuation,
-    English articles and white space left out, and F1 is that of the words in common. In both, no
-    answer is right, 1, just where there is none.
+    English articles and white space left out, and F1 is that of the words in common. In both, where
+    there is no answer, one of which nothing is left counts as none: 1.
 
     CMRC's script splits words with nltk; here they end at white space and punctuation.
 
@@ -51,7 +51,7 @@ def answer_scores(
     chinese = sum(1 for answers in truths if any(_CJK.search(answer) for answer in answers))
     compare = cmrc_scores if chinese * 2 >= sum(map(bool, truths)) > 0 else squad_scores
     found = [
-        _best([compare(answer, truth) for truth in answers]) if answers else _none(answer)
+        _best([compare(answer, truth) for truth in answers or ("",)])
         for answer, answers in zip(predicted, truths, strict=True)
     ]
     exact, f1 = np.array(found, dtype=np.float64).reshape(-1, 2).T
@@ -60,11 +60,6 @@ def answer_scores(
 
 def _best(scores: Sequence[tuple[float, float]]) -> tuple[float, float]:
     return max(exact for exact, _ in scores), max(f1 for _, f1 in scores)
-
-
-def _none(answer: str) -> tuple[float, float]:
-    right = float(answer == "")
-    return right, right
 
 
 def squad_scores(answer: str, truth: str) -> tuple[float, float]:

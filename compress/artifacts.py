@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import shutil
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import numpy as np
 from torch import nn
 
 from compress.gate import BATCH_MATES, fp32_parity, int8_gate, mates_difference
-from compress.probe import Probe, Rows, engine_rows, probe_batch, sample_probe, sample_values
+from compress.probe import Probe, Rows, engine_rows, sample_probe, sample_values
 from compress.quantizer import Converted, Exporter, oldest_for_all
 from compress.report_records import GateRecord
 from compress.sensitivity import Int8Outcome, Quantization, quantize_until_passed
@@ -20,14 +21,13 @@ from compress.timing import one_text_latency
 from edgebert.cpu import cpu_name
 from edgebert.errors import BackendError, GateError, ModelError
 from edgebert.manifest import Artifact, FileRecord
-from edgebert.types import FloatArray
+from edgebert.types import Batch, FloatArray
 from runtimes import load_backend
 from runtimes.base import Backend, SessionOptions
 
 logger = logging.getLogger(__name__)
 
 SENSITIVITY_TEXTS = 128
-CALIBRATION_TEXTS = 128
 CLEARLY_FASTER = 0.95  # of the earlier recipe's time; less is noise, and the next export may differ
 FAILURES = (BackendError, GateError, ModelError)  # what keeps one artifact out of a bundle
 
@@ -118,6 +118,7 @@ def make_int8(
     dev: Probe,
     reference: FloatArray,
     *,
+    calibration: Sequence[Batch],
     recipes: Sequence[str],
     threads: int,
     min_engine: str,
@@ -129,6 +130,7 @@ def make_int8(
         exporter: Of the engine.
         dev: Texts, and labels where there are.
         reference: Rows of the torch model on ``dev``.
+        calibration: Texts for recipes that look at activations; the gate must not see them.
         recipes: Keys of the exporter's. Of those that pass, the fastest on one text of 32 tokens is
             kept; within 5 % of each other, the earlier one.
         threads: Of the engine.
@@ -137,7 +139,7 @@ def make_int8(
     Returns:
         What each recipe came to, and the artifact that was kept.
     """
-    maker = _Int8Maker(bundle, exporter, dev, reference, threads, min_engine)
+    maker = _Int8Maker(bundle, exporter, dev, reference, calibration, threads, min_engine)
     outcomes: dict[str, Int8Outcome] = {}
     trials: list[_Trial] = []
     for recipe in recipes:
@@ -159,15 +161,15 @@ class _Int8Maker:
         exporter: Exporter,
         dev: Probe,
         reference: FloatArray,
+        calibration: Sequence[Batch],
         threads: int,
         min_engine: str,
     ) -> None:
         self.bundle, self.exporter, self.dev = bundle, exporter, dev
-        self.reference, self.threads, self.min_engine = reference, threads, min_engine
+        self.reference, self.calibration = reference, calibration
+        self.threads, self.min_engine = threads, min_engine
         self.folder = (bundle / exporter.int8_path).parent / "trials"
         self.judged: dict[Path, tuple[Rows, bool]] = {}
-        sample = sample_probe(dev, CALIBRATION_TEXTS)
-        self.calibration = [probe_batch(sample, [row]) for row in range(len(sample))]
 
     def attempt(self, recipe: str) -> tuple[Int8Outcome, _Trial | None]:
         """Make an artifact by a recipe; None for one that is refused."""
@@ -216,14 +218,11 @@ class _Int8Maker:
         chosen = self.exporter.recipes[recipe]
 
         def gate(path: Path) -> GateRecord:
-            backend = self._open(path)
-            try:
+            with closing(self._open(path)) as backend:
                 invariant = (
                     chosen.batch_invariant and mates_difference(backend, self.dev) <= BATCH_MATES
                 )
                 rows = engine_rows(backend, self.dev, batch_invariant=invariant)
-            finally:
-                backend.close()
             self.judged[path] = rows, invariant
             return int8_gate(self.dev, rows.values, self.reference)
 
@@ -232,10 +231,9 @@ class _Int8Maker:
     def _measure(self, path: Path) -> float:
         """Give an artifact's mean squared error on a sample, in units of the rows' variance."""
         expected = sample_values(self.dev, self.reference, SENSITIVITY_TEXTS)
-        backend = self._open(path)
         sample = sample_probe(self.dev, SENSITIVITY_TEXTS)
-        rows = engine_rows(backend, sample, batch_invariant=False).values
-        backend.close()
+        with closing(self._open(path)) as backend:
+            rows = engine_rows(backend, sample, batch_invariant=False).values
         error = float(np.mean((rows - expected) ** 2)) / max(float(expected.var()), 1e-12)
         return error if np.isfinite(error) else float("inf")
 

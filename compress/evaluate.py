@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import logging
 import sys
-from dataclasses import asdict, dataclass, replace
+from contextlib import closing
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from compress.options import StepModule, main, option
+from compress.options import StepModule, flag, main, option
 from compress.settings import DataConfig
 from edgebert.errors import DataError, InputError, ModelError
 from edgebert.files import write_json
@@ -42,6 +43,9 @@ class EvaluateConfig(DataConfig):
         super().__post_init__()
         if self.test_file is None and self.dev_file is None and self.dataset is None:
             raise InputError("Give --test-file or --dev-file, or a --dataset with one of them.")
+        for name in ("train_file", "max_train_samples"):
+            if getattr(self, name) is not None:
+                raise InputError(f"Nothing is trained here: leave out {flag(name)}.")
 
 
 def evaluate(config: EvaluateConfig) -> dict[str, dict[str, Any]]:
@@ -75,14 +79,40 @@ def evaluate(config: EvaluateConfig) -> dict[str, dict[str, Any]]:
 
 
 def _evaluate_bundle(directory: Path, config: EvaluateConfig) -> dict[str, dict[str, Any]]:
-    from compress.probe import TaskHead, engine_rows, make_probe
+    from compress.probe import engine_rows
     from edgebert.bundle import Bundle
     from edgebert.cpu import default_threads
-    from edgebert.tokenizer import Tokenizer
     from runtimes import SessionOptions, load_backend
 
     bundle = Bundle(directory)
-    manifest = bundle.manifest
+    probe = bundle_probe(directory, bundle.manifest, config)
+    options = SessionOptions(threads=config.threads or default_threads())
+    found = {}
+    for artifact in _runnable(bundle):
+        bundle.check_files(artifact)
+        path = directory / artifact.files[0].path
+        with closing(load_backend(artifact.backend, path, options)) as backend:
+            rows = engine_rows(backend, probe, batch_invariant=artifact.batch_invariant)
+        found[f"{artifact.backend}/{artifact.precision}"] = _scored(probe, rows.values)
+    return found
+
+
+def bundle_probe(directory: Path, manifest: Manifest, config: EvaluateConfig) -> Probe:
+    """Encode the split that a bundle is scored on, as the bundle does.
+
+    Args:
+        directory: The bundle.
+        manifest: The bundle's.
+        config: The settings.
+
+    Raises:
+        InputError: A setting is not what the bundle was exported with.
+        DataError: The file can't be used; see `evaluate`.
+    """
+    from compress.probe import TaskHead, make_probe
+    from edgebert.tokenizer import Tokenizer
+
+    _refuse_other_settings(directory, manifest, config)
     head = TaskHead(
         task=manifest.task,
         labels=manifest.labels,
@@ -103,16 +133,7 @@ def _evaluate_bundle(directory: Path, config: EvaluateConfig) -> dict[str, dict[
         stride=manifest.stride,
         mask_id=manifest.special_ids.get("mask_token_id"),
     )
-    probe = replace(probe, no_answer_threshold=manifest.no_answer_threshold)
-    options = SessionOptions(threads=config.threads or default_threads())
-    found = {}
-    for artifact in _runnable(bundle):
-        bundle.check_files(artifact)
-        backend = load_backend(artifact.backend, directory / artifact.files[0].path, options)
-        rows = engine_rows(backend, probe, batch_invariant=artifact.batch_invariant)
-        backend.close()
-        found[f"{artifact.backend}/{artifact.precision}"] = _scored(probe, rows.values)
-    return found
+    return replace(probe, no_answer_threshold=manifest.no_answer_threshold)
 
 
 def _runnable(bundle: Bundle) -> list[Artifact]:
@@ -151,6 +172,7 @@ def _evaluate_checkpoint(path: Path, config: EvaluateConfig) -> dict[str, Any]:
         pooling_layers=layout.pooling_layers if layout else 1,
         normalize=layout.normalize if layout else False,
         dense=layout.dense if layout else None,
+        max_answer_length=config.max_answer_length or TaskHead.max_answer_length,
     )
     split = _split(config, head)
     if config.task == "question-answering":
@@ -191,6 +213,25 @@ def _split(config: EvaluateConfig, head: TaskHead) -> Split:
         f"Data set {config.dataset!r} has no labelled test or dev split, only train, which the "
         "model may have been trained on; give --test-file or --dev-file."
     )
+
+
+def _refuse_other_settings(directory: Path, manifest: Manifest, config: EvaluateConfig) -> None:
+    """Refuse what a bundle brings itself, where something else is asked for."""
+    own = {
+        "task": manifest.task,
+        "problem_type": manifest.problem_type,
+        "max_length": manifest.max_length,
+        "doc_stride": manifest.stride,
+        "max_answer_length": manifest.max_answer_length,
+        "teacher_labels": ",".join(manifest.labels),
+    }
+    for field in fields(config):
+        asked = getattr(config, field.name)
+        if field.name in own and asked not in (field.default, own[field.name]):
+            raise InputError(
+                f"{directory} was exported with {field.name} {own[field.name]!r}, got {asked!r}. "
+                f"Leave out {flag(field.name)}, or export the bundle again with it."
+            )
 
 
 def _require_inputs_of(directory: Path, manifest: Manifest, split: Split) -> None:

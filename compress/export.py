@@ -186,13 +186,14 @@ def _head(
             dense=layout.dense,
         )
     threshold = earlier.no_answer_threshold if earlier else None
+    longest = earlier.max_answer_length if earlier else TaskHead.max_answer_length
     return TaskHead(
         task=config.task,
         labels=loaded.labels,
         problem_type=_problem_type(config, loaded),
         no_answer=config.task == "question-answering" and (data.no_answer or threshold is not None),
         no_answer_threshold=threshold,
-        max_answer_length=earlier.max_answer_length if earlier else TaskHead.max_answer_length,
+        max_answer_length=config.max_answer_length or longest,
     )
 
 

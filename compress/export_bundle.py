@@ -23,6 +23,7 @@ from compress.bundle_writer import (
     write_checkpoint,
     write_manifest,
 )
+from compress.calibration import calibration_batches
 from compress.export_result import ExportResult as ExportResult
 from compress.export_result import Reference
 from compress.exporters import ExportPlan, get_exporter, plan_export
@@ -127,6 +128,7 @@ class _Export:
         # Test is read for a score alone; closeness to the torch model is the same on dev.
         if data.test is not None and (data.test.labels is not None or self.dev.answers is not None):
             self.final = self._probe(data.test)
+        self.calibration = calibration_batches(data.train, self._probe)
 
     def run(self, opened: ExitStack, *, teacher: Any, plan: ExportPlan) -> ExportResult:
         with self._timed("reference"):
@@ -192,6 +194,7 @@ class _Export:
                 exporter,
                 dev,
                 values,
+                calibration=self.calibration,
                 recipes=recipes,
                 threads=threads,
                 min_engine=fp32.artifact.min_engine,

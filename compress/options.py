@@ -44,6 +44,11 @@ def option(
     return dataclasses.field(default=default, metadata={"help": help, "aliases": tuple(aliases)})
 
 
+def flag(name: str) -> str:
+    """Write a setting as its flag, like ``--max-length``."""
+    return "--" + name.replace("_", "-")
+
+
 def build_parser(
     config: type[Any], *, prog: str, tables: Mapping[str, Callable[[], str]] = MappingProxyType({})
 ) -> argparse.ArgumentParser:
@@ -61,9 +66,9 @@ def build_parser(
         parser.add_argument(f"--{name}", action=_Print, text=text, help="print it and stop")
     hints = typing.get_type_hints(config)
     for field in dataclasses.fields(config):
-        names = [field.name.replace("_", "-"), *field.metadata.get("aliases", ())]
+        aliases = field.metadata.get("aliases", ())
         parser.add_argument(
-            *(f"--{name}" for name in names),
+            *(flag(name) for name in (field.name, *aliases)),
             dest=field.name,
             default=argparse.SUPPRESS,
             **_argument(hints[field.name], field),
@@ -112,7 +117,7 @@ def parse_config(config: type[Config], argv: Sequence[str], **parser_settings: A
         values = load_run(config, replay) if replay else {}
         values.update({k: tuple(v) if isinstance(v, list) else v for k, v in given.items()})
         missing = [
-            "--" + field.name.replace("_", "-")
+            flag(field.name)
             for field in dataclasses.fields(config)  # type: ignore[arg-type]
             if field.default is dataclasses.MISSING and field.name not in values
         ]
@@ -139,14 +144,14 @@ def command_line(config: Any, *, prog: str) -> str:
     """Write the command that makes a run again: its settings that aren't the defaults."""
     words = []
     for field in dataclasses.fields(config):
-        value, flag = getattr(config, field.name), "--" + field.name.replace("_", "-")
+        value, name = getattr(config, field.name), flag(field.name)
         if value == field.default or field.name == "resume":
             continue
         if isinstance(value, bool):
-            words.append(flag if value else f"--no-{flag[2:]}")
+            words.append(name if value else f"--no-{name[2:]}")
         else:
             for item in value if isinstance(value, tuple) else (value,):
-                words += [flag, shlex.quote(str(item))]
+                words += [name, shlex.quote(str(item))]
     return " ".join([prog, *words])
 
 

@@ -124,7 +124,7 @@ class Exporter(Protocol):
             target: Main file of the INT8 artifact.
             recipe: A key of `recipes`.
             exclude: Names out of `parts` that stay in FP32.
-            calibration: Real texts of dev, for recipes that look at activations.
+            calibration: Real texts of train, for recipes that look at activations.
         """
 
 

@@ -189,7 +189,8 @@ def _agreement(probe: Probe, values: FloatArray, reference: FloatArray) -> Score
         return Score("correlation", pearson(values[:, 0], reference[:, 0]))
     if task == "token-classification":  # most words are O: they would hide what is lost
         found = evaluate_tags(word_tags(probe, values), word_tags(probe, reference))
-        return Score("agreement", found["entity_f1"], found["interval"])
+        none = not found["per_class"]  # no entity on either side: they agree
+        return Score("agreement", 1.0 if none else found["entity_f1"], found["interval"])
     same = predictions(probe, values) == predictions(probe, reference)
     right = _shares(same.reshape(len(same), -1).all(axis=1))
     return Score("agreement", right["accuracy"], right["interval"])

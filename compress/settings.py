@@ -9,6 +9,7 @@ from typing import ClassVar, Literal
 
 from compress.options import check_values, option
 from edgebert.errors import InputError
+from edgebert.manifest import MAX_ANSWER_TOKENS
 from edgebert.manifest import TASKS as TASKS
 from runtimes import BACKENDS
 
@@ -64,6 +65,9 @@ class DataConfig:
         help="Answers and tags: tokens that neighbouring windows of a long text share (default: a "
         "quarter of max_length)",
     )
+    max_answer_length: int | None = option(
+        None, help="Answers: most tokens of one (default: 30, or a bundle's own)"
+    )
 
     needs_train: ClassVar[bool] = True
 
@@ -82,8 +86,14 @@ class DataConfig:
                 f"doc_stride must be from 0 to below max_length {self.max_length}, got "
                 f"{self.doc_stride}."
             )
-        if self.max_train_samples is not None:
-            require_at_least("max_train_samples", self.max_train_samples, 1)
+        for name in ("max_train_samples", "max_answer_length"):
+            if getattr(self, name) is not None:
+                require_at_least(name, getattr(self, name), 1)
+        if (self.max_answer_length or 1) > MAX_ANSWER_TOKENS:
+            raise InputError(
+                f"max_answer_length must be {MAX_ANSWER_TOKENS} or less, got "
+                f"{self.max_answer_length}."
+            )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -27,7 +27,7 @@ def evaluate_tags(
     Returns:
         ``entity_f1`` with its 95 % ``interval``, ``precision``, ``recall``, ``accuracy`` of the
         tags, ``per_class`` by type (recall, precision, F1, support, predicted), ``rows``. Without
-        any entity on both sides ``entity_f1`` is 1.
+        any entity on both sides ``entity_f1`` is 0, as seqeval's.
     """
     hits: Counter[str] = Counter()
     found: Counter[str] = Counter()
@@ -43,9 +43,8 @@ def evaluate_tags(
         counts[row] = 2 * len(both), len(own) + len(wanted)
         right += sum(a == b for a, b in zip(mine, theirs, strict=True))
         words += len(theirs)
-    entities = counts[:, 1].sum()
     return {
-        "entity_f1": float(counts[:, 0].sum() / entities) if entities else 1.0,
+        "entity_f1": _ratio(float(counts[:, 0].sum()), float(counts[:, 1].sum())),
         "interval": ratio_interval(counts[:, 0], counts[:, 1]),
         "precision": _ratio(hits.total(), found.total()),
         "recall": _ratio(hits.total(), true.total()),
@@ -67,5 +66,5 @@ def _of_type(hits: int, found: int, true: int) -> dict[str, float]:
     }
 
 
-def _ratio(part: int, whole: int) -> float:
+def _ratio(part: float, whole: float) -> float:
     return part / whole if whole else 0.0

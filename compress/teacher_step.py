@@ -196,6 +196,7 @@ def task_head(
         labels=data.labels,
         problem_type=data.problem_type if config.task == "text-classification" else None,
         no_answer=config.task == "question-answering" and data.no_answer,
+        max_answer_length=config.max_answer_length or TaskHead.max_answer_length,
     )
 
 

@@ -39,6 +39,7 @@ def test_answers_as_squad_counts_them(answer, truth, exact, f1):
         ("3.5米", "3.5", 0, 2 * 1 / (2 + 1)),
         ("甲", "乙", 0, 0),
         ("。", "、", 1, 1),
+        ("她…", "她", 0, 2 / 3),  # the script looks for two at once, one by one
     ],
 )
 def test_answers_as_cmrc_counts_them(answer, truth, exact, f1):
@@ -51,8 +52,8 @@ def test_the_true_answer_that_fits_best_counts():
 
 
 def test_no_answer_is_right_just_where_there_is_none():
-    exact, f1 = answer_scores(["", "", "Denver"], [[], ["Denver"], []])
-    assert exact.tolist() == f1.tolist() == [1.0, 0.0, 0.0]
+    exact, f1 = answer_scores(["", "", "Denver", "the"], [[], ["Denver"], [], []])
+    assert exact.tolist() == f1.tolist() == [1.0, 0.0, 0.0, 1.0]
 
 
 def test_chinese_answers_are_counted_by_characters():

@@ -82,7 +82,14 @@ def int8_of(folder: Path, probe, exporter):
     reference = np.stack([~good, good], axis=1).astype(np.float32)
     names = list(exporter.recipes)
     outcomes, made = make_int8(
-        folder, exporter, probe, reference, recipes=names, threads=1, min_engine="fake 2"
+        folder,
+        exporter,
+        probe,
+        reference,
+        calibration=[],
+        recipes=names,
+        threads=1,
+        min_engine="fake 2",
     )
     left = sorted(path.name for path in (folder / "onnx").iterdir())
     return outcomes, made, left

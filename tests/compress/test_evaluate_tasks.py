@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 import torch
@@ -16,7 +17,7 @@ from compress.data import load_split
 from compress.export import ExportConfig, export
 from compress.settings import DataConfig
 from compress.tag_metrics import evaluate_tags
-from edgebert.errors import BackendUnavailableError, DataError
+from edgebert.errors import BackendUnavailableError, DataError, InputError
 from edgebert.manifest import Manifest
 from tests.compress.steps import run_step
 from tests.compress.task_files import write_rows
@@ -75,6 +76,14 @@ def bundle_of(tmp_path, task, data):
     )
     export(config)
     return tmp_path / "bundle"
+
+
+@pytest.fixture(scope="module")
+def scored_bundle(tmp_path_factory):
+    """Give a bundle of a regression, and its data."""
+    folder = tmp_path_factory.mktemp("regression")
+    data = write_task(folder, "regression")
+    return bundle_of(folder, "regression", data), data
 
 
 def scores_of(bundle, data):
@@ -152,6 +161,40 @@ def test_the_choices_that_are_scored_are_those_of_the_runtime(tmp_path):
         found = runtime.choose(list(zip(split.texts, split.choices, strict=True)))
     right = [one.index == label for one, label in zip(found, split.labels, strict=True)]
     assert scores_of(bundle, data)["onnx/fp32"]["value"] == sum(right) / len(right)
+
+
+@pytest.mark.onnx
+@pytest.mark.parametrize(
+    ("setting", "named"),
+    [
+        ({"task": "question-answering"}, "task 'regression', got 'question-answering'"),
+        ({"max_length": LENGTH - 1}, "max_length 16, got 15"),
+        ({"doc_stride": 3}, "doc_stride None, got 3"),
+        ({"max_answer_length": 7}, "max_answer_length 30, got 7"),
+        ({"teacher_labels": "a,b"}, "teacher_labels '', got 'a,b'"),
+        ({"problem_type": "multi_label_classification"}, "problem_type None, got 'multi_label"),
+    ],
+)
+def test_a_bundle_is_not_scored_by_other_settings_than_its_own(scored_bundle, setting, named):
+    bundle, data = scored_bundle
+    config = EvaluateConfig(model=str(bundle), test_file=data, threads=1)
+    with pytest.raises(InputError, match=f"exported with {named}"):
+        compress.evaluate(replace(config, **setting))
+
+
+@pytest.mark.onnx
+def test_a_bundle_is_scored_by_its_own_settings_where_they_are_given(scored_bundle):
+    bundle, data = scored_bundle
+    config = EvaluateConfig(model=str(bundle), test_file=data, threads=1)
+    given = replace(config, task="regression", max_length=LENGTH)
+    assert compress.evaluate(given) == compress.evaluate(config)
+
+
+@pytest.mark.parametrize("name", ["train_file", "max_train_samples"])
+def test_settings_of_a_training_are_refused(tmp_path, name):
+    values = {"train_file": tmp_path / "a.tsv", "max_train_samples": 3}
+    with pytest.raises(InputError, match=f"leave out --{name.replace('_', '-')}"):
+        EvaluateConfig(model="m", test_file=tmp_path / "b.tsv", **{name: values[name]})
 
 
 @pytest.mark.onnx

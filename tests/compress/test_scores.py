@@ -103,6 +103,12 @@ def test_tags_without_labels_are_held_against_the_entities_of_the_reference(toke
     assert score.value == pytest.approx(2 * 1 / (1 + 2))
 
 
+def test_taggings_that_both_find_nothing_agree(tokenizer):
+    probe = tag_probe(tokenizer, [["good", "film"]])
+    nothing = one_hot([2, 2, 2, 2], 3)
+    assert score_rows(probe, nothing, nothing).value == 1.0
+
+
 def test_an_answer_is_scored_by_its_words(tokenizer):
     # [CLS] hello [SEP] the good film [SEP]
     probe = answer_probe(
