@@ -61,9 +61,9 @@ def latencies(teacher: Path, bundle: Path) -> dict[str, dict[str, dict[str, floa
     Returns:
         ``{"torch": {"b1_s32": {"p50": …, "p95": …}, …}, "onnx/int8": …}``.
     """
+    from compress.artifacts.timing import compare_latency
     from compress.device import set_threads
-    from compress.loading import load_teacher
-    from compress.timing import compare_latency
+    from compress.models.loading import load_teacher
     from edgebert.manifest import Manifest
     from runtimes import SessionOptions, load_backend
 

@@ -22,9 +22,9 @@ from common import BUILD, RESULTS, evaluate, report_of, save, step
 from task_data import TaskFiles, all_tasks
 
 import edgebert
-from compress.data import Split
+from compress.data.load import Split
 from compress.evaluate import EvaluateConfig, bundle_probe
-from compress.probe import Probe, engine_rows
+from compress.scoring.probe import Probe, engine_rows
 from edgebert.manifest import Manifest
 from edgebert.types import FloatArray
 from runtimes import SessionOptions, load_backend

@@ -12,7 +12,7 @@ from typing import Any
 _STEPS = ("train", "distill", "export", "evaluate", "report")
 _CONFIGS = {
     "TrainConfig": "compress.train",
-    "DistillConfig": "compress.distill_config",
+    "DistillConfig": "compress.distillation.config",
     "ExportConfig": "compress.export",
     "EvaluateConfig": "compress.evaluate",
     "ReportConfig": "compress.report",

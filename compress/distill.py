@@ -8,19 +8,19 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from compress.distill_config import DistillConfig
+from compress.distillation.config import DistillConfig
 from compress.options import StepModule, main
 from edgebert.shell import EXIT_GATE
 
 if TYPE_CHECKING:
     import torch
 
-    from compress.data import TaskData
-    from compress.loading import LoadedModel
-    from compress.phase import Term
+    from compress.data.load import TaskData
+    from compress.models.loading import LoadedModel
+    from compress.models.teachers import ResolvedTeacher
     from compress.report import Report
-    from compress.teacher_step import ReadyTeacher
-    from compress.teachers import ResolvedTeacher
+    from compress.training.phase import Term
+    from compress.training.teacher_step import ReadyTeacher
 
 logger = logging.getLogger(__name__)
 
@@ -39,7 +39,7 @@ def distill(
 
     Args:
         config: The settings.
-        data: Texts and labels of one's own instead of files, see `compress.data.make_split`.
+        data: Texts and labels of one's own instead of files, see `compress.data.load.make_split`.
         teacher: A model of one's own; ``config.teacher`` is then the directory that it came from.
         extra_terms: Loss terms of one's own by name, added to the last phase.
 
@@ -53,9 +53,9 @@ def distill(
     from compress.device import resolve_device, set_threads
 
     set_threads(config.threads)
+    from compress.distillation.student_check import check_student
+    from compress.models.teachers import resolve_teacher
     from compress.report import load_report
-    from compress.student_check import check_student
-    from compress.teachers import resolve_teacher
     from compress.work import open_work
 
     device = resolve_device(config.device)
@@ -76,9 +76,9 @@ def _run(
     teacher: LoadedModel | None,
     extra_terms: Mapping[str, Term] | None,
 ) -> Report:
-    from compress.data import load_data
-    from compress.imitate import imitate
-    from compress.shipping import ship
+    from compress.bundles.shipping import ship
+    from compress.data.load import load_data
+    from compress.distillation.imitate import imitate
     from compress.stopwatch import Stopwatch
 
     watch = Stopwatch(work)
@@ -99,7 +99,7 @@ def _ready(
     device: torch.device,
     loaded: LoadedModel | None,
 ) -> ReadyTeacher:
-    from compress.teacher_step import ready_teacher
+    from compress.training.teacher_step import ready_teacher
 
     names = tuple(config.teacher_labels.split(",")) if config.teacher_labels else ()
     return ready_teacher(
@@ -116,7 +116,7 @@ def _ready(
 
 
 def _step(config: DistillConfig) -> int:
-    from compress.table import format_table
+    from compress.reporting.table import format_table
 
     report = distill(config)
     print(format_table(report))
@@ -130,7 +130,7 @@ def _step(config: DistillConfig) -> int:
 sys.modules[__name__].__class__ = StepModule
 
 if __name__ == "__main__":
-    from compress.teachers import list_teachers
+    from compress.models.teachers import list_teachers
 
     sys.exit(
         main(

@@ -17,8 +17,8 @@ from edgebert.files import write_json
 from edgebert.manifest import MANIFEST_NAME, Artifact, Manifest
 
 if TYPE_CHECKING:
-    from compress.data import Split
-    from compress.probe import Probe, TaskHead
+    from compress.data.load import Split
+    from compress.scoring.probe import Probe, TaskHead
     from edgebert.bundle import Bundle
 
 logger = logging.getLogger(__name__)
@@ -64,7 +64,7 @@ def evaluate(config: EvaluateConfig) -> dict[str, dict[str, Any]]:
             a bundle takes pairs; or a data set has no test or dev split of its own.
     """
     from compress.device import set_threads
-    from compress.teachers import resolve_teacher
+    from compress.models.teachers import resolve_teacher
 
     set_threads(config.threads)
     directory = Path(config.model)
@@ -79,7 +79,7 @@ def evaluate(config: EvaluateConfig) -> dict[str, dict[str, Any]]:
 
 
 def _evaluate_bundle(directory: Path, config: EvaluateConfig) -> dict[str, dict[str, Any]]:
-    from compress.probe import engine_rows
+    from compress.scoring.probe import engine_rows
     from edgebert.bundle import Bundle
     from edgebert.cpu import default_threads
     from runtimes import SessionOptions, load_backend
@@ -109,7 +109,7 @@ def bundle_probe(directory: Path, manifest: Manifest, config: EvaluateConfig) ->
         InputError: A setting is not what the bundle was exported with.
         DataError: The file can't be used; see `evaluate`.
     """
-    from compress.probe import TaskHead, make_probe
+    from compress.scoring.probe import TaskHead, make_probe
     from edgebert.tokenizer import Tokenizer
 
     _refuse_other_settings(directory, manifest, config)
@@ -151,9 +151,9 @@ def _runnable(bundle: Bundle) -> list[Artifact]:
 
 
 def _evaluate_checkpoint(path: Path, config: EvaluateConfig) -> dict[str, Any]:
-    from compress.loading import load_teacher, load_tokenizer, special_token_ids
-    from compress.probe import TaskHead, make_probe, torch_rows
-    from compress.sentence_layout import read_layout
+    from compress.models.loading import load_teacher, load_tokenizer, special_token_ids
+    from compress.models.sentence_layout import read_layout
+    from compress.scoring.probe import TaskHead, make_probe, torch_rows
 
     names = tuple(config.teacher_labels.split(",")) if config.teacher_labels else ()
     loaded = load_teacher(
@@ -189,8 +189,8 @@ def _evaluate_checkpoint(path: Path, config: EvaluateConfig) -> dict[str, Any]:
 
 
 def _split(config: EvaluateConfig, head: TaskHead) -> Split:
-    from compress.data import load_split
-    from compress.hub_dataset import read_hub_dataset
+    from compress.data.hub_dataset import read_hub_dataset
+    from compress.data.load import load_split
 
     sources: dict[str, Any] = {"test": config.test_file, "dev": config.dev_file}
     if config.dataset is not None and config.test_file is None and config.dev_file is None:
@@ -248,9 +248,9 @@ def _require_inputs_of(directory: Path, manifest: Manifest, split: Split) -> Non
 
 
 def _scored(probe: Probe, values: Any) -> dict[str, Any]:
-    from compress.metrics import METRICS
-    from compress.predictions import calibrated
-    from compress.scores import evaluate_rows, has_labels, score_rows
+    from compress.scoring.metrics import METRICS
+    from compress.scoring.predictions import calibrated
+    from compress.scoring.scores import evaluate_rows, has_labels, score_rows
 
     if not has_labels(probe):
         raise InputError(

@@ -16,13 +16,13 @@ from edgebert.manifest import MANIFEST_NAME, Manifest
 from edgebert.shell import EXIT_DONE, EXIT_GATE
 
 if TYPE_CHECKING:
-    from compress.export_result import ExportResult
-    from compress.loading import LoadedModel
+    from compress.bundles.result import ExportResult
+    from compress.data.task_data import TaskData
+    from compress.models.loading import LoadedModel
+    from compress.models.sentence_layout import SentenceLayout
+    from compress.models.task_head import TaskHead
+    from compress.models.teachers import ResolvedTeacher
     from compress.report import Report
-    from compress.sentence_layout import SentenceLayout
-    from compress.task_data import TaskData
-    from compress.task_head import TaskHead
-    from compress.teachers import ResolvedTeacher
 
 logger = logging.getLogger(__name__)
 
@@ -94,11 +94,11 @@ def export_with_report(config: ExportConfig) -> tuple[ExportResult, Report]:
     from compress.device import set_threads
 
     set_threads(config.threads)
-    from compress.export_bundle import export_bundle
-    from compress.export_inputs import load_inputs
-    from compress.export_report import earlier_steps, lineage_entry, write_papers
-    from compress.exporters import plan_export
-    from compress.teachers import resolve_teacher
+    from compress.artifacts.exporters import plan_export
+    from compress.bundles.export import export_bundle
+    from compress.bundles.inputs import load_inputs
+    from compress.bundles.reports import earlier_steps, lineage_entry, write_papers
+    from compress.models.teachers import resolve_teacher
 
     plan = plan_export(config.backend, config.recipe, exporter=config.exporter)
     check_output(config.output_dir, overwrite=config.overwrite_output_dir)
@@ -151,7 +151,7 @@ def _layout(config: ExportConfig, path: Path) -> SentenceLayout | None:
     """Say how an embedder's vectors are made: as its checkpoint says, or as the settings do."""
     from dataclasses import replace
 
-    from compress.sentence_layout import SentenceLayout, read_layout
+    from compress.models.sentence_layout import SentenceLayout, read_layout
 
     if config.task != "feature-extraction":
         return None
@@ -175,7 +175,7 @@ def _head(
     data: TaskData,
     earlier: Manifest | None,
 ) -> TaskHead:
-    from compress.task_head import TaskHead
+    from compress.models.task_head import TaskHead
 
     if layout is not None:
         return TaskHead(
@@ -205,7 +205,7 @@ def _manifest(path: Path) -> Manifest | None:
 def _max_length(
     config: ExportConfig, layout: SentenceLayout | None, path: Path, earlier: Manifest | None
 ) -> int:
-    from compress.model_files import max_positions, read_config
+    from compress.models.files import max_positions, read_config
 
     limits = [config.max_length]
     if layout is not None and layout.max_length is not None:
@@ -234,8 +234,8 @@ def _report(
     result: ExportResult,
 ) -> Report:
     """A model as it is is its own teacher: what is measured is what the export costs."""
-    from compress.export_report import architecture, count_params, make_report
-    from compress.report_records import StudentRecord, TeacherRecord
+    from compress.bundles.reports import architecture, count_params, make_report
+    from compress.reporting.records import StudentRecord, TeacherRecord
 
     score, dev = result.reference.score, result.reference.dev_score
     params = count_params(loaded.model, head)
@@ -264,8 +264,8 @@ def _report(
 
 
 def _command(config: ExportConfig) -> int:
-    from compress.sensitivity import verdict
-    from compress.table import format_table
+    from compress.artifacts.sensitivity import verdict
+    from compress.reporting.table import format_table
 
     result, report = export_with_report(config)
     print(format_table(report))
@@ -275,7 +275,7 @@ def _command(config: ExportConfig) -> int:
 
 
 def _list_teachers() -> str:
-    from compress.teachers import list_teachers
+    from compress.models.teachers import list_teachers
 
     return list_teachers()
 

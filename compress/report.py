@@ -16,19 +16,19 @@ from pathlib import Path
 from typing import Any
 
 from compress.options import StepModule, option, parse_config
-from compress.report_html import render_html
-from compress.report_reading import read_record
-from compress.report_records import SPEED_KEY
-from compress.report_records import ArtifactRow as ArtifactRow
-from compress.report_records import ClassRecord as ClassRecord
-from compress.report_records import GateRecord as GateRecord
-from compress.report_records import Latency as Latency
-from compress.report_records import Parity as Parity
-from compress.report_records import PhaseRecord as PhaseRecord
-from compress.report_records import SplitRecord as SplitRecord
-from compress.report_records import StudentRecord as StudentRecord
-from compress.report_records import TeacherRecord as TeacherRecord
-from compress.table import format_table
+from compress.reporting.html import render_html
+from compress.reporting.reading import read_record
+from compress.reporting.records import SPEED_KEY
+from compress.reporting.records import ArtifactRow as ArtifactRow
+from compress.reporting.records import ClassRecord as ClassRecord
+from compress.reporting.records import GateRecord as GateRecord
+from compress.reporting.records import Latency as Latency
+from compress.reporting.records import Parity as Parity
+from compress.reporting.records import PhaseRecord as PhaseRecord
+from compress.reporting.records import SplitRecord as SplitRecord
+from compress.reporting.records import StudentRecord as StudentRecord
+from compress.reporting.records import TeacherRecord as TeacherRecord
+from compress.reporting.table import format_table
 from edgebert.errors import BundleError, InputError
 from edgebert.files import write_json, write_text
 from edgebert.shell import EXIT_DONE, configure_logging, run_command

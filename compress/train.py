@@ -17,9 +17,9 @@ from edgebert.files import whole_directory, write_json
 if TYPE_CHECKING:
     import torch
 
-    from compress.data import TaskData
-    from compress.finetune import LossTerm
-    from compress.teachers import ResolvedTeacher
+    from compress.data.load import TaskData
+    from compress.models.teachers import ResolvedTeacher
+    from compress.training.finetune import LossTerm
 
 logger = logging.getLogger(__name__)
 
@@ -48,20 +48,20 @@ def train(
     Args:
         config: The settings.
         data: Texts and labels of one's own instead of files.
-        extra_terms: Loss terms of one's own by name, see `compress.finetune.fine_tune`.
+        extra_terms: Loss terms of one's own by name, see `compress.training.finetune.fine_tune`.
 
     Returns:
         What ``metrics.json`` holds: ``{"dev": {"accuracy": …}, "test": …}``.
 
     Raises:
-        EdgeBertError: See `compress.data.load_data` and `compress.teacher_step.ready_teacher`.
+        EdgeBertError: See `load_data` and `ready_teacher`.
     """
     import json
 
     from compress.device import resolve_device, set_threads
 
     set_threads(config.threads)
-    from compress.teachers import resolve_teacher
+    from compress.models.teachers import resolve_teacher
     from compress.work import open_work
 
     device = resolve_device(config.device)
@@ -81,10 +81,10 @@ def _run(
     data: TaskData | None,
     extra_terms: Mapping[str, LossTerm] | None,
 ) -> dict[str, Any]:
-    from compress.data import load_data
-    from compress.dev_score import DevScore
-    from compress.final_probe import final_probe
-    from compress.teacher_step import ready_teacher
+    from compress.data.load import load_data
+    from compress.training.dev_score import DevScore
+    from compress.training.final_probe import final_probe
+    from compress.training.teacher_step import ready_teacher
 
     data = data or load_data(config, task=config.task, seed=config.seed, score_train=True)
     ready = ready_teacher(
@@ -120,7 +120,7 @@ def _step(config: TrainConfig) -> None:
 sys.modules[__name__].__class__ = StepModule
 
 if __name__ == "__main__":
-    from compress.teachers import list_teachers
+    from compress.models.teachers import list_teachers
 
     sys.exit(
         main(

@@ -18,6 +18,17 @@ OURS = ("edgebert", "runtimes", "compress")
 TRAINING = {"torch", "transformers", "safetensors", "datasets", "onnx", "nncf", "litert_torch"}
 ENGINES = {"onnxruntime", "openvino", "ai_edge_litert", "tflite_runtime"}
 FOUNDATION = ("edgebert.errors", "edgebert.types")
+# Folders of compress/, each of which may import those before it.
+PARTS = (
+    "models",
+    "data",
+    "reporting",
+    "scoring",
+    "training",
+    "artifacts",
+    "distillation",
+    "bundles",
+)
 MODULES = sorted(path for package in OURS for path in (ROOT / package).rglob("*.py"))
 STEPS = [
     path.stem for path in sorted((ROOT / "compress").glob("*.py")) if "__main__" in path.read_text()
@@ -74,6 +85,19 @@ def test_imports_go_one_way(path):
         assert [n for n in names if not n.startswith(("runtimes", *FOUNDATION))] == []
     elif package == "edgebert":
         assert [n for n in names if n.startswith("compress")] == []
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_parts_of_the_toolchain_import_one_way(part):
+    folder = ROOT / "compress" / part
+    names = {name for path in folder.glob("*.py") for name in imported_by(path)}
+    later = PARTS[PARTS.index(part) + 1 :]
+    assert [n for n in names if n.startswith(tuple(f"compress.{other}." for other in later))] == []
+
+
+def test_every_folder_of_the_toolchain_is_a_part():
+    folders = {path.parent.name for path in (ROOT / "compress").glob("*/__init__.py")}
+    assert folders == set(PARTS)
 
 
 @pytest.mark.parametrize("path", [p for p in MODULES if "compress" not in name_of(p)], ids=name_of)

@@ -15,7 +15,7 @@ def lab(tmp_path_factory) -> Lab:
     from transformers import BertForMaskedLM
 
     import compress
-    from compress.sentence_layout import SentenceLayout, write_layout
+    from compress.models.sentence_layout import SentenceLayout, write_layout
     from tests.tiny import bert_config, write_encoder, write_tokenizer
 
     folder = tmp_path_factory.mktemp("lab")

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from compress.artifacts.onnx_graph import ExportedGraph, export_onnx
 from compress.export import ExportConfig
-from compress.graph_module import GraphModule
-from compress.onnx_graph import ExportedGraph, export_onnx
-from compress.task_head import TaskHead
+from compress.models.graph_module import GraphModule
+from compress.models.task_head import TaskHead
 from tests.tiny import WORDS, write_encoder
 
 

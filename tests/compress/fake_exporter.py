@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from compress.quantizer import Converted, Exported, Int8Recipe
+from compress.artifacts.quantizer import Converted, Exported, Int8Recipe
 from edgebert.errors import ModelError
 
 WEIGHTS = {

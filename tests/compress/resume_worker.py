@@ -22,15 +22,15 @@ import torch._dynamo  # the optimizer would import it in every process
 from safetensors.torch import save_file
 from torch import nn
 
-import compress.checkpoint
-import compress.teacher_cache
+import compress.distillation.teacher_cache
+import compress.training.checkpoint
 import edgebert.files
-from compress.batches import LengthBatches
-from compress.capture import Wanted, forward_features
-from compress.checkpoint import Checkpoints, weights_sha256
-from compress.encoding import EncodedTexts, collate
-from compress.loop import LoopSettings, train_loop
-from compress.teacher_cache import TeacherCache
+from compress.data.encoding import EncodedTexts, collate
+from compress.distillation.teacher_cache import TeacherCache
+from compress.models.capture import Wanted, forward_features
+from compress.training.batches import LengthBatches
+from compress.training.checkpoint import Checkpoints, weights_sha256
+from compress.training.loop import LoopSettings, train_loop
 from tests.tiny import VOCAB
 
 ROWS, WIDTH = 46, 16
@@ -88,7 +88,7 @@ def texts() -> EncodedTexts:
 
 def train(directory: Path, point: str | None) -> dict[str, Any]:
     """Fill the cache and run the loop, resuming what is there; die at ``point``."""
-    compress.teacher_cache._CHUNK_ROWS = 10
+    compress.distillation.teacher_cache._CHUNK_ROWS = 10
     kind, _, number = (point or "none:0").partition(":")
     hook(kind, int(number))
     encoded, student, teacher = texts(), Encoder(1), Encoder(2)
@@ -141,7 +141,7 @@ def hook(kind: str, number: int) -> None:
     """Make the process die in the file operations of a checkpoint or of the cache."""
     if kind == "half":
         wrapped = kill_at_call(number, save_file, dying=half_write)
-        compress.checkpoint.save_file = wrapped
+        compress.training.checkpoint.save_file = wrapped
     if kind in ("rename", "renamed"):
         wrapped = kill_at_call(number, edgebert.files._replace_directory, after=kind == "renamed")
         edgebert.files._replace_directory = wrapped

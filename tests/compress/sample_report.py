@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 
-from compress.curves import phase_record
 from compress.report import (
     ArtifactRow,
     ClassRecord,
@@ -16,6 +15,7 @@ from compress.report import (
     StudentRecord,
     TeacherRecord,
 )
+from compress.reporting.curves import phase_record
 
 NAMES = ("acq", "crude", "earn", "grain", "interest", "money-fx", "ship", "trade")
 SUPPORT = (696, 121, 1083, 10, 81, 87, 36, 75)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from compress.data import load_data, load_split
+from compress.data.load import load_data, load_split
 from compress.settings import DataConfig
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from compress.answer_metrics import answer_scores, best_threshold, cmrc_scores, squad_scores
+from compress.scoring.answer_metrics import answer_scores, best_threshold, cmrc_scores, squad_scores
 
 
 @pytest.mark.parametrize(

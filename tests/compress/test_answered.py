@@ -7,7 +7,7 @@ import logging
 
 import pytest
 
-from compress.splits import grouped_rows
+from compress.data.splits import grouped_rows
 from edgebert.errors import DataError
 from tests.compress.task_files import load, read, write_rows
 

@@ -9,11 +9,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from compress import artifacts
-from compress.artifact_rows import parity, refused_fp32, refused_int8
-from compress.artifacts import make_int8
-from compress.probe import TaskHead, make_probe
-from compress.task_data import make_split
+from compress.artifacts import make as artifacts
+from compress.artifacts.make import make_int8
+from compress.bundles.artifact_rows import parity, refused_fp32, refused_int8
+from compress.data.task_data import make_split
+from compress.scoring.probe import TaskHead, make_probe
 from edgebert.errors import BackendRunError, ModelError
 from edgebert.tokenizer import Tokenizer
 from tests.compress.fake_exporter import WEIGHTS, FakeExporter, recipe_of

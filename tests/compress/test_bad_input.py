@@ -52,7 +52,7 @@ def test_a_missing_flag_ends_with_2(capsys):
 
 
 def test_other_vocabularies_of_student_and_teacher_are_refused(case, capsys, monkeypatch):
-    from compress import student_check
+    from compress.distillation import student_check
 
     config_of = student_check.student_config
 

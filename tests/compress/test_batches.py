@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from compress.batches import LengthBatches
+from compress.training.batches import LengthBatches
 from edgebert.errors import DataError, InputError
 
 

@@ -8,8 +8,8 @@ import pytest
 import torch
 import transformers
 
-from compress.blockwise import BLOCK_SIZE, quantize_blocks
-from compress.quantize_onnx import OnnxExporter
+from compress.artifacts.blockwise import BLOCK_SIZE, quantize_blocks
+from compress.artifacts.quantize_onnx import OnnxExporter
 from tests.compress.exports import write_onnx
 from tests.tiny import bert_config
 

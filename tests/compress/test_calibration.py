@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from compress import export_bundle
-from compress.calibration import CALIBRATION_TEXTS, calibration_batches
+from compress.artifacts.calibration import CALIBRATION_TEXTS, calibration_batches
+from compress.bundles import export as export_bundle
+from compress.data.task_data import make_split
 from compress.export import ExportConfig, export
-from compress.probe import make_probe
-from compress.task_data import make_split
-from compress.task_head import TaskHead
+from compress.models.task_head import TaskHead
+from compress.scoring.probe import make_probe
 from edgebert.tokenizer import Tokenizer
 from tests.compress.task_files import write_rows
 from tests.compress.test_evaluate_tasks import LENGTH, write_model

@@ -9,8 +9,8 @@ import torch
 import transformers
 from transformers import AutoModel, AutoModelForSequenceClassification
 
-from compress.capture import Wanted, forward_features, model_inputs
-from compress.losses import scaled_products
+from compress.models.capture import Wanted, forward_features, model_inputs
+from compress.training.losses import scaled_products
 from edgebert.errors import InputError, ModelError
 from tests.tiny import bert_config
 

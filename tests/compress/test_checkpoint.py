@@ -7,8 +7,8 @@ import torch
 from safetensors import SafetensorError
 from torch import nn
 
-import compress.checkpoint
-from compress.checkpoint import (
+import compress.training.checkpoint
+from compress.training.checkpoint import (
     Checkpoints,
     TrainingState,
     copy_weights,
@@ -97,7 +97,7 @@ def test_a_full_disk_is_one_error_and_leaves_the_checkpoint_of_before(tmp_path, 
     def fail(*_: object) -> None:
         raise SafetensorError("No space left on device")
 
-    monkeypatch.setattr(compress.checkpoint, "save_file", fail)
+    monkeypatch.setattr(compress.training.checkpoint, "save_file", fail)
     with pytest.raises(EdgeBertError, match=r"No space left on device.*make room there"):
         store.save(modules, optimizer, TrainingState(step=2), None)
     assert [p.name for p in tmp_path.iterdir()] == ["last-0000001"]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from compress.methods import collapse_check
+from compress.scoring.collapse import collapse_check
 from edgebert.errors import ModelError
 
 

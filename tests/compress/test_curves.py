@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from compress.curves import MAX_POINTS, phase_record
+from compress.reporting.curves import MAX_POINTS, phase_record
 
 
 def test_a_short_history_is_kept_step_by_step():

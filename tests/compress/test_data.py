@@ -9,9 +9,9 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from compress.data import label_order, load_data, make_split
+from compress.data.load import label_order, load_data, make_split
+from compress.data.splits import class_keys, stratified_rows
 from compress.settings import DataConfig
-from compress.splits import class_keys, stratified_rows
 from edgebert.errors import DataError
 
 

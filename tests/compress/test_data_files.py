@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from compress.data_files import read_table
+from compress.data.files import read_table
 from edgebert.errors import DataError
 
 

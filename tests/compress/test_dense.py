@@ -10,9 +10,9 @@ import pytest
 import torch
 from torch import nn
 
-from compress.capture import Wanted, forward_features
-from compress.dense import Dense, read_dense, student_dense, write_dense
-from compress.sentence_layout import SentenceLayout, read_layout, write_layout
+from compress.models.capture import Wanted, forward_features
+from compress.models.dense import Dense, read_dense, student_dense, write_dense
+from compress.models.sentence_layout import SentenceLayout, read_layout, write_layout
 from edgebert.errors import ModelError
 from tests.tiny import write_encoder
 

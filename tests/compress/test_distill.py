@@ -14,13 +14,14 @@ from safetensors.torch import load_file, save_file
 
 import compress
 import edgebert
-from compress import artifacts, teachers
-from compress.data import load_data, make_split
-from compress.loading import load_teacher
+from compress.artifacts import make as artifacts
+from compress.data.load import load_data, make_split
+from compress.models import teachers
+from compress.models.loading import load_teacher
 from compress.options import parse_config
-from compress.phase import LOGITS, Term
 from compress.report import load_report
-from compress.report_records import GateRecord
+from compress.reporting.records import GateRecord
+from compress.training.phase import LOGITS, Term
 from edgebert.errors import GateError, InputError, ModelError
 from edgebert.manifest import Manifest
 from tests.compress.steps import distill_settings, flags, run_step

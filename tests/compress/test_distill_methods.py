@@ -192,10 +192,10 @@ def test_a_masked_language_model_is_distilled_from_plain_text(lab, tmp_path):
 
 
 def test_texts_that_are_alike_are_no_collapse_where_the_teacher_finds_them_alike_too(lab):
-    from compress.data import make_split
-    from compress.dev_score import DevScore
-    from compress.loading import load_teacher, load_tokenizer
-    from compress.probe import TaskHead, make_probe
+    from compress.data.load import make_split
+    from compress.models.loading import load_teacher, load_tokenizer
+    from compress.scoring.probe import TaskHead, make_probe
+    from compress.training.dev_score import DevScore
 
     model = load_teacher(lab.embedder, task="feature-extraction").model
     split = make_split("dev", "here", ["the very same film"] * 8)

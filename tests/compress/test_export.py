@@ -12,8 +12,8 @@ import torch
 import transformers
 
 import edgebert
+from compress.bundles.golden import ODD_TEXT
 from compress.export import ExportConfig, export
-from compress.golden import ODD_TEXT
 from compress.report import load_report
 from edgebert.manifest import Manifest
 from tests.compress.exports import embedder_config

@@ -8,11 +8,11 @@ from itertools import pairwise
 
 import pytest
 
-from compress import export_inputs
-from compress.data import load_data
+from compress.bundles import inputs as export_inputs
+from compress.bundles.inputs import load_inputs
+from compress.bundles.reports import earlier_steps
+from compress.data.load import load_data
 from compress.export import ExportConfig, export
-from compress.export_inputs import load_inputs
-from compress.export_report import earlier_steps
 from compress.settings import DataConfig
 from edgebert.errors import ModelError
 from edgebert.manifest import MANIFEST_NAME, Manifest

@@ -12,12 +12,14 @@ from pathlib import Path
 import pytest
 
 import compress.export
-from compress import artifacts, export_bundle, exporters
+from compress.artifacts import exporters
+from compress.artifacts import make as artifacts
+from compress.artifacts.exporters import ExporterSpec
+from compress.bundles import export as export_bundle
 from compress.export import ExportConfig, export
-from compress.exporters import ExporterSpec
 from compress.report import load_report
-from compress.report_records import GateRecord
-from compress.table import format_table
+from compress.reporting.records import GateRecord
+from compress.reporting.table import format_table
 from edgebert.errors import GateError, InputError, ModelError
 from edgebert.manifest import Manifest
 from edgebert.shell import EXIT_GATE

@@ -12,12 +12,12 @@ import torch
 import transformers
 
 import edgebert
-from compress.dense import Dense
+from compress.artifacts.gate import torch_outputs
 from compress.export import ExportConfig, export
-from compress.gate import torch_outputs
-from compress.loading import load_teacher
-from compress.sentence_layout import SentenceLayout, write_layout
-from compress.task_head import TaskHead
+from compress.models.dense import Dense
+from compress.models.loading import load_teacher
+from compress.models.sentence_layout import SentenceLayout, write_layout
+from compress.models.task_head import TaskHead
 from edgebert.manifest import Manifest
 from edgebert.types import Batch
 from runtimes import BACKENDS

@@ -8,9 +8,9 @@ from dataclasses import replace
 
 import pytest
 
-from compress import exporters
+from compress.artifacts import exporters
+from compress.artifacts.exporters import EXPORTERS, get_exporter, plan_export
 from compress.export import ExportConfig
-from compress.exporters import EXPORTERS, get_exporter, plan_export
 from compress.options import load_run
 from edgebert.errors import BackendUnavailableError, InputError
 from runtimes import BACKENDS
@@ -43,7 +43,7 @@ def test_an_exporter_writes_into_its_backends_folder_and_has_the_default_recipes
 
 def test_the_table_imports_no_converter():
     code = (
-        "import sys, compress.exporters as e; e.plan_export();"
+        "import sys, compress.artifacts.exporters as e; e.plan_export();"
         "print(*{'onnx', 'nncf', 'litert_torch', 'ai_edge_quantizer'} & set(sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -7,11 +7,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from compress.final_probe import final_probe
-from compress.probe import make_probe
-from compress.scores import score_rows
-from compress.task_data import TaskData, make_split
-from compress.task_head import TaskHead
+from compress.data.task_data import TaskData, make_split
+from compress.models.task_head import TaskHead
+from compress.scoring.probe import make_probe
+from compress.scoring.scores import score_rows
+from compress.training.final_probe import final_probe
 from edgebert.tokenizer import Tokenizer
 from tests.tiny import SPECIAL_IDS, write_tokenizer
 

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from compress.data import make_split
-from compress.gate import (
+from compress.artifacts.gate import (
     Shape,
     fp32_parity,
     int8_gate,
@@ -19,8 +18,9 @@ from compress.gate import (
     torch_outputs,
     vanished_classes,
 )
-from compress.probe import TaskHead, engine_rows, make_probe, torch_rows
-from compress.scores import cosines, score_rows
+from compress.data.load import make_split
+from compress.scoring.probe import TaskHead, engine_rows, make_probe, torch_rows
+from compress.scoring.scores import cosines, score_rows
 from edgebert.tokenizer import Tokenizer
 from tests.tiny import SPECIAL_IDS, bert_config, write_classifier, write_encoder, write_tokenizer
 

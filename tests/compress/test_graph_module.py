@@ -8,8 +8,8 @@ import pytest
 import torch
 import transformers
 
-from compress.graph_module import GraphModule
-from compress.task_head import TaskHead
+from compress.models.graph_module import GraphModule
+from compress.models.task_head import TaskHead
 
 SMALL = {
     "vocab_size": 500,

@@ -6,7 +6,7 @@ import struct
 import pytest
 from safetensors.torch import load_file
 
-from compress.model_files import check_checkpoint, check_safetensors
+from compress.models.files import check_checkpoint, check_safetensors
 from edgebert.errors import ModelError
 from tests.edgebert.mutations import mutate
 from tests.tiny import write_encoder

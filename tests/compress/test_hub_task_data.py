@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from compress import hub_dataset
-from compress.data import load_data
+from compress.data import hub_dataset
+from compress.data.load import load_data
 from compress.settings import DataConfig
 from edgebert.errors import DataError
 

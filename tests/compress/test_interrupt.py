@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from compress.interrupt import catch_interrupt
+from compress.training.interrupt import catch_interrupt
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from compress.labels import align_labels, named_labels, reorder_head
-from compress.loading import load_teacher
+from compress.models.labels import align_labels, named_labels, reorder_head
+from compress.models.loading import load_teacher
 from edgebert.errors import ModelError
 from tests.tiny import bert_config, write_classifier, write_tokenizer
 

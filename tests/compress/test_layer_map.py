@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from compress.layer_map import layer_map
+from compress.models.layer_map import layer_map
 from edgebert.errors import InputError
 
 

@@ -12,10 +12,10 @@ import pytest
 import torch
 from torch import nn
 
-from compress.batches import LengthBatches
-from compress.checkpoint import weights_sha256
-from compress.loop import LoopSettings, train_loop
 from compress.settings import TrainingConfig
+from compress.training.batches import LengthBatches
+from compress.training.checkpoint import weights_sha256
+from compress.training.loop import LoopSettings, train_loop
 from edgebert.errors import EdgeBertError, InputError, ResumeError
 
 PLAIN = LoopSettings(learning_rate=0.05, bf16=False, num_train_epochs=3, warmup_ratio=0.0)

@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from compress.losses import (
+from compress.training.losses import (
     attention_score_loss,
     cosine_loss,
     hard_label_loss,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from compress.data import make_split
-from compress.made_inputs import INPUTS, as_choices, as_pairs, as_questions, as_words
+from compress.data.load import make_split
+from compress.data.made_inputs import INPUTS, as_choices, as_pairs, as_questions, as_words
 
 TEXTS = ["a b c d", "e f", "g  h i", "j"]
 

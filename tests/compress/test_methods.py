@@ -13,9 +13,9 @@ from transformers import (
     BertModel,
 )
 
-from compress.capture import Wanted, forward_features
-from compress.losses import hard_label_loss, soft_target_loss
-from compress.methods import METHODS, MethodSettings, Term, build_phases
+from compress.distillation.methods import METHODS, MethodSettings, Term, build_phases
+from compress.models.capture import Wanted, forward_features
+from compress.training.losses import hard_label_loss, soft_target_loss
 from edgebert.errors import InputError
 from tests.tiny import bert_config
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from compress.data import make_split
-from compress.metrics import (
+from compress.data.load import make_split
+from compress.scoring.metrics import (
     accuracy,
     confusion,
     evaluate_logits,

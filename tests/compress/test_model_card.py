@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from compress.model_card import example_call, model_card
+from compress.bundles.model_card import example_call, model_card
 from edgebert.manifest import TASKS
 from edgebert.tasks import METHODS
 from tests.compress.sample_report import fp32_row, int8_row, refused_row, sample_report

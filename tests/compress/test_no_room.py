@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 import compress
-from compress import imitate, loop
+from compress.distillation import imitate
+from compress.training import loop
 from edgebert.cli import main as edgebert_main
 from tests.compress.bad_inputs import error_line
 from tests.compress.steps import distill_settings, run_step
@@ -24,7 +25,7 @@ FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 def test_a_full_disk_while_writing_the_bundle_leaves_nothing_at_the_output(
     case, capsys, monkeypatch
 ):
-    from compress import saving
+    from compress.models import saving
 
     def full(*_, **__):
         raise FULL
@@ -42,8 +43,8 @@ def test_a_full_disk_while_writing_the_bundle_leaves_nothing_at_the_output(
 @pytest.mark.parametrize("limit", [3_000, 30_000, 70_000])
 def test_a_file_that_the_system_cuts_short_is_no_traceback(case, limit):
     script = (
-        "import resource, runpy, sys, compress.shipping\n"
-        "from compress import imitate\n"
+        "import resource, runpy, sys, compress.bundles.shipping\n"
+        "from compress.distillation import imitate\n"
         "train = imitate.train_loop\n"
         "def limited(**settings):\n"
         "    done = train(**settings)\n"

@@ -12,7 +12,7 @@ import pytest
 import torch
 import transformers
 
-from compress import onnx_graph
+from compress.artifacts import onnx_graph
 from edgebert.errors import GateError, ModelError
 from tests.compress.exports import write_onnx
 from tests.tiny import bert_config

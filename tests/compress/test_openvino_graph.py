@@ -10,10 +10,10 @@ import pytest
 import torch
 import transformers
 
-from compress import openvino_graph
-from compress.graph_module import GraphModule
-from compress.openvino_graph import export_openvino, read_ir, weight_nodes
-from compress.task_head import TaskHead
+from compress.artifacts import openvino_graph
+from compress.artifacts.openvino_graph import export_openvino, read_ir, weight_nodes
+from compress.models.graph_module import GraphModule
+from compress.models.task_head import TaskHead
 from edgebert.errors import GateError, ModelError
 from edgebert.types import Batch
 from runtimes import SessionOptions

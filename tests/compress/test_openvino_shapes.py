@@ -12,9 +12,9 @@ import pytest
 import torch
 import transformers
 
-from compress import quantize_openvino
-from compress.quantize_openvino import OpenVinoExporter
-from compress.task_head import TaskHead
+from compress.artifacts import quantize_openvino
+from compress.artifacts.quantize_openvino import OpenVinoExporter
+from compress.models.task_head import TaskHead
 from edgebert.types import Batch
 from runtimes import SessionOptions
 from runtimes.openvino import OpenVinoBackend, ov

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from compress.optimization import (
+from compress.training.optimization import (
     build_optimizer,
     clip_gradients,
     learning_rate,

@@ -11,12 +11,12 @@ import pytest
 import torch
 import transformers
 
-from compress import exporters, optimum_export
-from compress.exporters import OPTIMUM, plan_export
-from compress.graph_module import GraphModule
-from compress.onnx_graph import export_onnx
-from compress.optimum_export import OptimumExporter, rename_outputs
-from compress.task_head import TaskHead
+from compress.artifacts import exporters, optimum_export
+from compress.artifacts.exporters import OPTIMUM, plan_export
+from compress.artifacts.onnx_graph import export_onnx
+from compress.artifacts.optimum_export import OptimumExporter, rename_outputs
+from compress.models.graph_module import GraphModule
+from compress.models.task_head import TaskHead
 from edgebert.errors import InputError, ModelError
 from tests.tiny import bert_config
 

@@ -6,9 +6,9 @@ import pytest
 import torch
 import transformers
 
-from compress.capture import Wanted, forward_features
-from compress.loading import load_teacher
-from compress.pretrained import MODEL_CLASSES, task_config
+from compress.models.capture import Wanted, forward_features
+from compress.models.loading import load_teacher
+from compress.models.pretrained import MODEL_CLASSES, task_config
 from edgebert.errors import InputError, ModelError
 from tests.tiny import bert_config, write_classifier, write_encoder, write_tokenizer
 

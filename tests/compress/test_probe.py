@@ -7,9 +7,10 @@ import pytest
 import torch
 import transformers
 
-from compress.data import make_split
-from compress.graph_module import GraphModule
-from compress.probe import (
+from compress.data.load import make_split
+from compress.models.graph_module import GraphModule
+from compress.models.task_head import TaskHead
+from compress.scoring.probe import (
     engine_rows,
     make_probe,
     sample_places,
@@ -17,7 +18,6 @@ from compress.probe import (
     sample_values,
     torch_rows,
 )
-from compress.task_head import TaskHead
 from edgebert.tokenizer import Tokenizer
 from tests.tiny import SPECIAL_IDS, bert_config, write_tokenizer
 

@@ -5,7 +5,7 @@ import logging
 
 import pytest
 
-from compress.progress import Progress, format_seconds
+from compress.training.progress import Progress, format_seconds
 
 
 class Terminal(io.StringIO):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from compress.projection import factorise
+from compress.models.projection import factorise
 
 
 def test_factorise_is_exact_at_full_rank_and_the_truncated_svd_below():

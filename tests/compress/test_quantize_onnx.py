@@ -13,7 +13,7 @@ import torch
 import transformers
 from onnx import TensorProto
 
-from compress.quantize_onnx import RECIPES, OnnxExporter, prepare, weight_nodes
+from compress.artifacts.quantize_onnx import RECIPES, OnnxExporter, prepare, weight_nodes
 from edgebert.errors import InputError
 from tests.compress.exports import write_onnx
 from tests.tiny import bert_config

@@ -10,10 +10,10 @@ import pytest
 import torch
 import transformers
 
-from compress import quantize_openvino as module
-from compress.openvino_graph import read_ir, weight_nodes
-from compress.quantize_openvino import RECIPES, OpenVinoExporter
-from compress.task_head import TaskHead
+from compress.artifacts import quantize_openvino as module
+from compress.artifacts.openvino_graph import read_ir, weight_nodes
+from compress.artifacts.quantize_openvino import RECIPES, OpenVinoExporter
+from compress.models.task_head import TaskHead
 from edgebert.errors import GateError, InputError
 from edgebert.types import Batch
 from runtimes import SessionOptions

@@ -11,9 +11,9 @@ pytest.importorskip("litert_torch")
 pytest.importorskip("ai_edge_quantizer")
 pytestmark = pytest.mark.tflite
 
-from compress import quantize_tflite as module  # noqa: E402
-from compress.quantize_tflite import RECIPES  # noqa: E402
-from compress.tflite_model import read_tflite, values_of, weight_uses  # noqa: E402
+from compress.artifacts import quantize_tflite as module  # noqa: E402
+from compress.artifacts.quantize_tflite import RECIPES  # noqa: E402
+from compress.artifacts.tflite_model import read_tflite, values_of, weight_uses  # noqa: E402
 from edgebert.errors import GateError, InputError  # noqa: E402
 from tests.compress.tflite_files import (  # noqa: E402
     EXPORTER,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from compress.quantizer import oldest_for_all, part_name
+from compress.artifacts.quantizer import oldest_for_all, part_name
 
 
 @pytest.mark.parametrize(

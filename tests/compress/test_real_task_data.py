@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from compress.data import load_split
+from compress.data.load import load_split
 from compress.settings import DataConfig
 
 

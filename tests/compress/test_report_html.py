@@ -9,8 +9,8 @@ from html.parser import HTMLParser
 import pytest
 
 from compress.report import ClassRecord, Latency, Report
-from compress.report_html import fastest, render_html
-from compress.report_plots import Mark, bars, squares, ticks_of
+from compress.reporting.html import fastest, render_html
+from compress.reporting.plots import Mark, bars, squares, ticks_of
 from tests.compress.sample_report import (
     fp32_row,
     int8_row,

@@ -39,19 +39,19 @@ sys.argv = ["compress.distill", *sys.argv[4:]]
 runpy.run_module("compress.distill", run_name="__main__")
 """
 POINTS = {  # where, and at which call
-    "teacher": ("compress.loop", "_Loop._update", 8),
-    "teacher measured": ("compress.loop", "_Loop._measure", 2),
-    "teacher written": ("compress.teacher_step", "save_checkpoint", 1),
-    "cache": ("compress.teacher_cache", "TeacherCache._write", 2),
-    "first phase": ("compress.loop", "_Loop._update", 20 + 4),
-    "second phase": ("compress.loop", "_Loop._update", 20 + 5 + 7),
-    "second phase done": ("compress.loop", "_Loop.finish", 3),
-    "export": ("compress.export_bundle", "make_int8", 1),
-    "bundle almost there": ("compress.shipping", "write_papers", 1),
+    "teacher": ("compress.training.loop", "_Loop._update", 8),
+    "teacher measured": ("compress.training.loop", "_Loop._measure", 2),
+    "teacher written": ("compress.training.teacher_step", "save_checkpoint", 1),
+    "cache": ("compress.distillation.teacher_cache", "TeacherCache._write", 2),
+    "first phase": ("compress.training.loop", "_Loop._update", 20 + 4),
+    "second phase": ("compress.training.loop", "_Loop._update", 20 + 5 + 7),
+    "second phase done": ("compress.training.loop", "_Loop.finish", 3),
+    "export": ("compress.bundles.export", "make_int8", 1),
+    "bundle almost there": ("compress.bundles.shipping", "write_papers", 1),
     "bundle there": ("compress.work", "_close", 1),
 }
 DEFAULT = ("first phase", "export")
-TEACHER_LOADED = ("compress.teacher_step", "load_teacher", 1)
+TEACHER_LOADED = ("compress.training.teacher_step", "load_teacher", 1)
 
 
 def settings(lab, output, **changes):

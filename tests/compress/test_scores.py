@@ -7,12 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from compress.data import make_split
-from compress.predictions import calibrate_no_answer, predictions
-from compress.probe import make_probe
-from compress.scores import evaluate_rows, score_rows
-from compress.tagged import word_spans
-from compress.task_head import TaskHead
+from compress.data.load import make_split
+from compress.data.tagged import word_spans
+from compress.models.task_head import TaskHead
+from compress.scoring.predictions import calibrate_no_answer, predictions
+from compress.scoring.probe import make_probe
+from compress.scoring.scores import evaluate_rows, score_rows
 from edgebert.errors import DataError
 from edgebert.tokenizer import Tokenizer
 from tests.tiny import SPECIAL_IDS, write_tokenizer

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from compress import sensitivity
-from compress.report_records import GateRecord
-from compress.sensitivity import Quantization, quantize_until_passed, rank_parts, together
+from compress.artifacts import sensitivity
+from compress.artifacts.sensitivity import Quantization, quantize_until_passed, rank_parts, together
+from compress.reporting.records import GateRecord
 from edgebert.errors import GateError
 from tests.compress.fake_exporter import WEIGHTS, FakeExporter, int8_names, int8_parts
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from compress.sentence_layout import SentenceLayout, read_layout, write_layout
+from compress.models.sentence_layout import SentenceLayout, read_layout, write_layout
 from edgebert.errors import ModelError
 
 

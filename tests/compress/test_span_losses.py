@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from compress.span_losses import (
+from compress.training.span_losses import (
     by_question,
     pair_similarity_loss,
     place_hard_loss,

@@ -9,16 +9,16 @@ import torch
 import transformers
 from transformers import AutoModelForSequenceClassification
 
-from compress.capture import Wanted, forward_features
-from compress.layer_map import layer_map
-from compress.losses import scaled_products
-from compress.student import (
+from compress.models.capture import Wanted, forward_features
+from compress.models.layer_map import layer_map
+from compress.models.student import (
     PRESETS,
     Architecture,
     build_student,
     parse_student,
     student_config,
 )
+from compress.training.losses import scaled_products
 from edgebert.errors import InputError
 from tests.compress.test_capture import CONFIGS
 from tests.tiny import bert_config

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from compress.pretrained import MODEL_CLASSES, auto_class
+from compress.models.pretrained import MODEL_CLASSES, auto_class
 from tests.compress.test_capture import CONFIGS
 from tests.compress.test_student import build
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from compress.table import format_table
+from compress.reporting.table import format_table
 from tests.compress.sample_report import fp32_row, refused_row, sample_report, teacher
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from compress.intervals import ratio_interval, wilson_interval
-from compress.tag_metrics import evaluate_tags
+from compress.scoring.intervals import ratio_interval, wilson_interval
+from compress.scoring.tag_metrics import evaluate_tags
 
 
 def f1(predicted, expected):

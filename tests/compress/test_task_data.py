@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from compress.data import load_data
+from compress.data.load import load_data
 from compress.settings import DataConfig
 from edgebert.errors import DataError, InputError
 from tests.compress.task_files import load, read, write, write_rows

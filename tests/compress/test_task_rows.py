@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 
-from compress.data import make_split
-from compress.targets import make_targets
-from compress.task_head import TaskHead
-from compress.task_rows import make_rows
+from compress.data.load import make_split
+from compress.models.task_head import TaskHead
+from compress.scoring.targets import make_targets
+from compress.scoring.task_rows import make_rows
 from edgebert.errors import DataError
 from edgebert.tokenizer import Tokenizer
 from tests.tiny import SPECIAL_IDS, VOCAB, write_tokenizer

@@ -11,9 +11,9 @@ import pytest
 
 import compress
 import edgebert
-from compress.loading import load_teacher
+from compress.models.loading import load_teacher
+from compress.models.sentence_layout import SentenceLayout, write_layout
 from compress.report import load_report
-from compress.sentence_layout import SentenceLayout, write_layout
 from edgebert.errors import InputError, ModelError
 from tests.compress.steps import distill_settings, train_settings
 from tests.compress.tiny_tasks import write_task
@@ -238,7 +238,7 @@ def test_a_student_of_an_embedder_with_a_dense_module_has_one_of_its_own(
 
 
 def test_the_dense_module_is_trained_with_its_embedder(trained, dense_embedder, tmp_path):
-    from compress.sentence_layout import read_layout
+    from compress.models.sentence_layout import read_layout
 
     data = trained("feature-extraction").data
     config = train_settings(

@@ -12,10 +12,10 @@ import pytest
 import torch
 import transformers
 
-import compress.teacher_cache
-from compress.capture import Features, Wanted, forward_features
-from compress.encoding import EncodedTexts, collate
-from compress.teacher_cache import TeacherCache
+from compress.data.encoding import EncodedTexts, collate
+from compress.distillation import teacher_cache
+from compress.distillation.teacher_cache import TeacherCache
+from compress.models.capture import Features, Wanted, forward_features
 from edgebert.errors import EdgeBertError, InputError, ModelError
 from tests.tiny import VOCAB, bert_config, write_classifier
 
@@ -29,7 +29,7 @@ def teacher(tmp_path_factory) -> Any:
 
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch):
-    monkeypatch.setattr(compress.teacher_cache, "_CHUNK_ROWS", 8)
+    monkeypatch.setattr(teacher_cache, "_CHUNK_ROWS", 8)
 
 
 def texts(rows: int = 21, *, seed: int = 0) -> EncodedTexts:
@@ -59,7 +59,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         seen.append(len(batch["input_ids"]))
         return forward_features(model, batch, wanted)
 
-    monkeypatch.setattr(compress.teacher_cache, "forward_features", forward)
+    monkeypatch.setattr(teacher_cache, "forward_features", forward)
     return seen
 
 
@@ -111,7 +111,9 @@ def test_an_interrupted_run_goes_on_after_its_last_whole_chunk(tmp_path, teacher
         update=lambda done: done == 8 and os.kill(os.getpid(), signal.SIGINT)
     )
     monkeypatch.setattr(
-        compress.teacher_cache.Progress, "update", lambda _, done: progress.update(done)
+        teacher_cache.Progress,
+        "update",
+        lambda _, done: progress.update(done),
     )
     with pytest.raises(KeyboardInterrupt, match="interrupted at row 8 of the teacher outputs"):
         prepared(tmp_path, teacher)
@@ -170,14 +172,16 @@ def test_a_teacher_that_gives_nan_is_refused(tmp_path, teacher, monkeypatch):
         features.logits[0, 0] = float("nan")
         return features
 
-    monkeypatch.setattr(compress.teacher_cache, "forward_features", forward)
+    monkeypatch.setattr(teacher_cache, "forward_features", forward)
     with pytest.raises(ModelError, match="NaN, infinity or too large numbers in logits"):
         prepared(tmp_path, teacher)
 
 
 def test_a_disk_without_room_is_an_error_before_the_work(tmp_path, teacher, monkeypatch):
     monkeypatch.setattr(
-        compress.teacher_cache.shutil, "disk_usage", lambda _: SimpleNamespace(free=100)
+        teacher_cache.shutil,
+        "disk_usage",
+        lambda _: SimpleNamespace(free=100),
     )
     seen = counted(monkeypatch)
     with pytest.raises(EdgeBertError, match=r"which has 0\.0 GB free; make room there"):

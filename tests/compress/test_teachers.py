@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 import torch
 
-from compress import hub, model_files, teachers
-from compress.loading import prepare_tokenizer, special_token_ids
-from compress.model_files import check_checkpoint, max_positions
-from compress.teachers import (
+from compress.models import files as model_files
+from compress.models import hub, teachers
+from compress.models.files import check_checkpoint, max_positions
+from compress.models.loading import prepare_tokenizer, special_token_ids
+from compress.models.teachers import (
     TEACHERS,
     list_teachers,
     load_teacher,

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 import compress
-from compress.tensorboard import event_writer
 from compress.train import TrainConfig
+from compress.training.tensorboard import event_writer
 from tests.compress.steps import train_settings
 
 

@@ -13,10 +13,10 @@ pytest.importorskip("litert_torch")
 pytest.importorskip("ai_edge_quantizer")
 pytestmark = [pytest.mark.tflite, pytest.mark.slow]
 
-from compress.graph_module import GraphModule  # noqa: E402
-from compress.quantize_tflite import RECIPES, TfliteExporter  # noqa: E402
-from compress.task_head import TaskHead  # noqa: E402
-from compress.tflite_model import read_tflite  # noqa: E402
+from compress.artifacts.quantize_tflite import RECIPES, TfliteExporter  # noqa: E402
+from compress.artifacts.tflite_model import read_tflite  # noqa: E402
+from compress.models.graph_module import GraphModule  # noqa: E402
+from compress.models.task_head import TaskHead  # noqa: E402
 from edgebert.types import Batch  # noqa: E402
 from tests.compress.tflite_files import by_engine, by_torch  # noqa: E402
 

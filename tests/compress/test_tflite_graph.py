@@ -10,9 +10,9 @@ pytest.importorskip("litert_torch")
 pytest.importorskip("ai_edge_litert")
 pytestmark = pytest.mark.tflite
 
-from compress import tflite_graph  # noqa: E402
-from compress.tflite_graph import export_tflite, lengths_for  # noqa: E402
-from compress.tflite_model import operator_names, read_tflite, weight_uses  # noqa: E402
+from compress.artifacts import tflite_graph  # noqa: E402
+from compress.artifacts.tflite_graph import export_tflite, lengths_for  # noqa: E402
+from compress.artifacts.tflite_model import operator_names, read_tflite, weight_uses  # noqa: E402
 from edgebert.errors import GateError, InputError, ModelError  # noqa: E402
 from tests.compress.tflite_files import batch_of, by_engine, by_torch  # noqa: E402
 

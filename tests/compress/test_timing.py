@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from compress.gate import torch_outputs
-from compress.task_head import TaskHead
-from compress.timing import compare_latency, core_share, one_text_latency
+from compress.artifacts.gate import torch_outputs
+from compress.artifacts.timing import compare_latency, core_share, one_text_latency
+from compress.models.task_head import TaskHead
 from tests.tiny import bert_config
 
 HEAD = TaskHead(task="feature-extraction", pooling="mean")
@@ -67,8 +67,8 @@ def test_engines_are_compared_on_32_tokens_or_on_fewer_where_no_more_fit(model):
 def test_a_thread_that_has_to_share_its_core_is_noticed(monkeypatch):
     half = iter([0.0, 0.05])  # CPU time: half of the wall time below
     wall = iter([0.0, 0.1, 0.1])
-    monkeypatch.setattr("compress.timing.time.thread_time", lambda: next(half))
-    monkeypatch.setattr("compress.timing.time.perf_counter", lambda: next(wall))
+    monkeypatch.setattr("compress.artifacts.timing.time.thread_time", lambda: next(half))
+    monkeypatch.setattr("compress.artifacts.timing.time.perf_counter", lambda: next(wall))
     assert core_share(1, seconds=0.1) == pytest.approx(0.5)
 
 

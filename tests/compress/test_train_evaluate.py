@@ -9,9 +9,10 @@ from dataclasses import replace
 import pytest
 
 import compress
-from compress import DistillConfig, EvaluateConfig, hub_dataset
-from compress.data_files import BadRows, Table
-from compress.loading import load_teacher
+from compress import DistillConfig, EvaluateConfig
+from compress.data import hub_dataset
+from compress.data.files import BadRows, Table
+from compress.models.loading import load_teacher
 from compress.report import load_report
 from edgebert.errors import DataError, InputError, ModelError
 from edgebert.manifest import Manifest

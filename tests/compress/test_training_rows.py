@@ -7,16 +7,16 @@ import pytest
 import torch
 import transformers
 
-from compress.capture import Wanted, forward_features
-from compress.data import make_split
-from compress.finetune import encode_data
-from compress.pretrained import MODEL_CLASSES
-from compress.tagged import word_spans
-from compress.target_terms import hard_term, soft_term
-from compress.task_data import TaskData
-from compress.task_head import TaskHead
-from compress.terms import VectorHeads, pair_term
-from compress.training_rows import Masking
+from compress.data.load import make_split
+from compress.data.tagged import word_spans
+from compress.data.task_data import TaskData
+from compress.models.capture import Wanted, forward_features
+from compress.models.pretrained import MODEL_CLASSES
+from compress.models.task_head import TaskHead
+from compress.training.finetune import encode_data
+from compress.training.target_terms import hard_term, soft_term
+from compress.training.terms import VectorHeads, pair_term
+from compress.training.training_rows import Masking
 from edgebert.tokenizer import Tokenizer
 from tests.tiny import SPECIAL_IDS, VOCAB, bert_config, write_tokenizer
 

@@ -14,10 +14,10 @@ import numpy as np
 import torch
 import transformers
 
-from compress.graph_module import GraphModule
-from compress.quantize_tflite import TfliteExporter
-from compress.quantizer import Exported
-from compress.task_head import TaskHead
+from compress.artifacts.quantize_tflite import TfliteExporter
+from compress.artifacts.quantizer import Exported
+from compress.models.graph_module import GraphModule
+from compress.models.task_head import TaskHead
 from edgebert.types import Batch
 from runtimes import SessionOptions, load_backend
 from tests.tiny import bert_config

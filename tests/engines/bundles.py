@@ -9,9 +9,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import compress
+from compress.artifacts.exporters import plan_export
 from compress.export import ExportConfig, export
-from compress.exporters import plan_export
-from compress.sentence_layout import SentenceLayout, write_layout
+from compress.models.sentence_layout import SentenceLayout, write_layout
 from tests.compress.steps import train_settings
 from tests.compress.tiny_tasks import write_task
 from tests.tiny import write_encoder, write_sentiment

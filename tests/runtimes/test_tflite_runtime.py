@@ -87,9 +87,9 @@ def make_files(folder: Path, shared: Path) -> np.ndarray:
     import transformers
     from tokenizers import Tokenizer
 
-    from compress.graph_module import GraphModule
-    from compress.quantize_tflite import RECIPES, TfliteExporter
-    from compress.task_head import TaskHead
+    from compress.artifacts.quantize_tflite import RECIPES, TfliteExporter
+    from compress.models.graph_module import GraphModule
+    from compress.models.task_head import TaskHead
 
     lines = (
         (shared / "data" / "sst2" / "dev.tsv")

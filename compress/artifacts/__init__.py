@@ -1,0 +1,1 @@
+"""One engine's files: exported, quantized, and judged on that engine."""

@@ -1,0 +1,105 @@
+"""INT8 in blocks: every row of activations and every block of weights has a scale of its own.
+
+ONNX Runtime's ``MatMulNBits`` with 8 bits and ``accuracy_level`` 4 quantizes activations row by row
+and block by block, so a text's result doesn't depend on its batch-mates. The layout of its weights
+is that of the operator's specification (com.microsoft, ONNX Runtime contrib operators).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from pathlib import Path
+
+import numpy as np
+from onnx import ModelProto, TensorProto, helper, numpy_helper
+
+from compress.artifacts.onnx_graph import replace_initializers, replace_nodes
+
+BLOCK_SIZE = 64  # 32 gave a cosine of 0.9994 on MiniLM, 64 0.9991, 128 0.9988, in rising speed
+_ZERO_POINT = 128  # of unsigned 8-bit weights, the operator's default
+_INT8_ACTIVATIONS = 4  # the operator's accuracy_level
+
+Array = np.ndarray[tuple[int, ...], np.dtype[np.float32]]
+
+
+def blockwise(model: ModelProto, target: Path, exclude: Collection[str]) -> None:
+    """Write the graph with its matrix products and embedding tables in INT8.
+
+    Args:
+        model: As from `compress.artifacts.quantize_onnx.prepare`; changed in place.
+        target: The file.
+        exclude: Names of nodes that stay in FP32.
+    """
+    from onnxruntime.quantization import (  # type: ignore[import-untyped]
+        QuantType,
+        quantize_dynamic,
+    )
+
+    _replace_products(model, exclude)
+    quantize_dynamic(
+        model,
+        target,
+        op_types_to_quantize=["Gather"],
+        per_channel=True,
+        weight_type=QuantType.QInt8,
+        nodes_to_exclude=sorted(exclude),
+        extra_options={"DefaultTensorType": TensorProto.FLOAT},
+    )
+
+
+def _replace_products(model: ModelProto, exclude: Collection[str]) -> None:
+    weights = {tensor.name: tensor for tensor in model.graph.initializer}
+    nodes = []
+    for node in model.graph.node:
+        weight = weights.get(node.input[1]) if node.op_type == "MatMul" else None
+        if weight is None or len(weight.dims) != 2 or node.name in exclude:
+            nodes.append(node)
+            continue
+        packed, scales = f"{weight.name}_int8", f"{weight.name}_scales"
+        inner, outer = weight.dims
+        if packed not in weights:  # a shared weight is packed once
+            blocks, factors = quantize_blocks(numpy_helper.to_array(weight))
+            weights[packed] = numpy_helper.from_array(blocks, packed)
+            weights[scales] = numpy_helper.from_array(factors, scales)
+        nodes.append(
+            helper.make_node(
+                "MatMulNBits",
+                [node.input[0], packed, scales],
+                node.output,
+                name=node.name,
+                domain="com.microsoft",
+                K=inner,
+                N=outer,
+                bits=8,
+                block_size=BLOCK_SIZE,
+                accuracy_level=_INT8_ACTIVATIONS,
+            )
+        )
+    used = {name for node in nodes for name in node.input}
+    replace_nodes(model.graph, nodes)
+    replace_initializers(model.graph, [t for name, t in weights.items() if name in used])
+    if all(opset.domain != "com.microsoft" for opset in model.opset_import):
+        model.opset_import.append(helper.make_opsetid("com.microsoft", 1))
+
+
+def quantize_blocks(
+    weight: Array,
+) -> tuple[np.ndarray[tuple[int, ...], np.dtype[np.uint8]], Array]:
+    """Quantize a matrix in blocks along its inner dimension.
+
+    Args:
+        weight: float32 ``[inner, outer]``.
+
+    Returns:
+        uint8 ``[outer, blocks, BLOCK_SIZE]``, 128 for zero, and float32 scales
+        ``[outer, blocks]``.
+    """
+    inner, outer = weight.shape
+    blocks = -(-inner // BLOCK_SIZE)
+    padded = np.zeros((outer, blocks * BLOCK_SIZE), dtype=np.float32)
+    padded[:, :inner] = weight.T
+    parts = padded.reshape(outer, blocks, BLOCK_SIZE)
+    scales = np.abs(parts).max(axis=2) / 127
+    divisors = np.where(scales == 0, 1.0, scales)[:, :, None]
+    whole = np.clip(np.rint(parts / divisors), -127, 127) + _ZERO_POINT
+    return whole.astype(np.uint8), scales.astype(np.float32)

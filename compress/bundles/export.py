@@ -1,0 +1,292 @@
+"""One model, one verified bundle: exported, gated, quantized, gated, timed; whole or not at all."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+
+from compress.artifacts.calibration import calibration_batches
+from compress.artifacts.exporters import ExportPlan, get_exporter, plan_export
+from compress.artifacts.make import FAILURES, OpenArtifact, make_fp32, make_int8
+from compress.artifacts.quantizer import Exporter
+from compress.artifacts.sensitivity import verdict
+from compress.artifacts.timing import compare_latency, core_share
+from compress.bundles.artifact_rows import artifact_row, refused_fp32, refused_int8
+from compress.bundles.golden import check_other_tokenizer, golden_of
+from compress.bundles.result import ExportResult as ExportResult
+from compress.bundles.result import Reference
+from compress.bundles.writer import (
+    BundleSpec,
+    bundle_tokenizer,
+    takes_pairs,
+    write_checkpoint,
+    write_manifest,
+)
+from compress.data.task_data import Split, TaskData
+from compress.models.task_head import TaskHead
+from compress.reporting.records import ArtifactRow, Latency
+from compress.scoring.predictions import calibrate_no_answer
+from compress.scoring.probe import Probe, make_probe, sample_probe, torch_rows
+from compress.scoring.scores import score_rows
+from edgebert.errors import GateError
+from edgebert.files import whole_directory
+from edgebert.manifest import Manifest
+
+logger = logging.getLogger(__name__)
+
+THROUGHPUT_TEXTS = 256
+LatencyByShape: TypeAlias = dict[str, Latency]  # like b1_s32
+
+
+WriteReport = Callable[[Path, ExportResult], None]
+
+
+def export_bundle(
+    model: Any,  # transformers' models have no common type with a configuration
+    tokenizer_dir: Path,
+    *,
+    output_dir: Path,
+    head: TaskHead,
+    data: TaskData,
+    max_length: int,
+    stride: int | None = None,
+    prompts: dict[str, str] | None = None,
+    lineage: Sequence[dict[str, Any]] = (),
+    teacher_model: Any | None = None,
+    plan: ExportPlan | None = None,
+    write_report: WriteReport | None = None,
+) -> ExportResult:
+    """Write a model as a bundle whose artifacts have passed their gates.
+
+    Gates look at ``data.dev``; scores are of ``data.test`` if there is one. An artifact that is
+    refused is left out and told in the result; without FP32 an engine gets no INT8 either.
+
+    Args:
+        model: A `transformers` model with the head of its task; moved to the CPU and to FP32.
+        tokenizer_dir: Where its ``tokenizer.json`` is.
+        output_dir: Where the bundle goes; what stands there is replaced once the bundle is whole.
+        head: The task and what the model's outputs mean.
+        data: Without labels, agreement with the torch model takes the place of the task's metric.
+        max_length: Longest input in tokens, special tokens included.
+        stride: Tokens that neighbouring windows share; None for a quarter of ``max_length``.
+        prompts: Text before an input, by role.
+        lineage: One entry a step, oldest first.
+        teacher_model: Timed in torch beside the artifacts; the model itself by default.
+        plan: Engines and recipes; every engine installed by default.
+        write_report: Called with the unfinished bundle's directory, to add files to it.
+
+    Raises:
+        GateError: On no engine FP32 matches torch, so there is no bundle.
+    """
+    spec = BundleSpec(
+        head=head,
+        max_length=max_length,
+        stride=stride,
+        pairs=takes_pairs(head.task, data.dev.text_pairs),
+        prompts=dict(prompts or {}),
+        lineage=tuple(lineage),
+    )
+    to_cpu(model, head)
+    with whole_directory(output_dir) as building, ExitStack() as opened:
+        write_checkpoint(building, model, tokenizer_dir, spec)
+        export = _Export(building, model, spec, data)
+        result = export.run(opened, teacher=teacher_model or model, plan=plan or plan_export())
+        result = replace(result, output_dir=output_dir)
+        if write_report is not None:
+            write_report(building, result)
+    return result
+
+
+def to_cpu(model: Any, head: TaskHead) -> None:
+    """Put a model and its Dense modules, in place, where artifacts run: on the CPU, in FP32."""
+    for module in (model, head.dense):
+        if module is not None:
+            module.to(device="cpu", dtype=torch.float32).eval()
+
+
+class _Export:
+    """The steps of one export, and what they share."""
+
+    def __init__(self, building: Path, model: Any, spec: BundleSpec, data: TaskData) -> None:
+        self.building, self.model, self.spec, self.data = building, model, spec, data
+        self.threads = torch.get_num_threads()
+        self.seconds: dict[str, float] = {}
+        self.refused: list[ArtifactRow] = []
+        self.error_by_part: dict[str, dict[str, float]] = {}
+        self.tokenizer, self.special_ids = bundle_tokenizer(building)
+        self.dev = self._probe(data.dev)
+        self.final = self.dev
+        # Test is read for a score alone; closeness to the torch model is the same on dev.
+        if data.test is not None and (data.test.labels is not None or self.dev.answers is not None):
+            self.final = self._probe(data.test)
+        self.calibration = calibration_batches(data.train, self._probe)
+
+    def run(self, opened: ExitStack, *, teacher: Any, plan: ExportPlan) -> ExportResult:
+        with self._timed("reference"):
+            reference = self._reference()
+        artifacts: list[OpenArtifact] = []
+        for backend, recipes in plan.recipes.items():
+            artifacts += self._make(
+                get_exporter(backend, exporter=plan.exporter), reference, recipes, opened
+            )
+        if not artifacts:
+            reasons = [f"{row.backend}: {' '.join(row.gate.reasons)}" for row in self.refused]
+            raise GateError(f"{' '.join(reasons)} Nothing was written.")
+        with self._timed("latency"):
+            share = core_share(self.threads)
+            latency = self._latency(teacher, artifacts)
+            share = min(share, core_share(self.threads))
+            texts_per_s = self._throughput(teacher)
+        with self._timed("scores"):
+            rows = [self._row(one, reference, latency[one.name]) for one in artifacts]
+        with self._timed("golden"):
+            manifest = self._manifest(artifacts, reference)
+        return ExportResult(
+            output_dir=self.building,
+            manifest=manifest,
+            rows=tuple(rows),
+            refused=tuple(self.refused),
+            missing=plan.missing,
+            split=self.final.split.name,
+            reference=reference,
+            torch_latency_ms=latency["torch"],
+            torch_texts_per_s=texts_per_s,
+            threads=self.threads,
+            core_share=share,
+            seconds=self.seconds,
+            error_by_part=self.error_by_part,
+        )
+
+    def _make(
+        self, exporter: Exporter, reference: Reference, recipes: Sequence[str], opened: ExitStack
+    ) -> list[OpenArtifact]:
+        """Make the artifacts of one engine: FP32 first, then INT8; none of those refused."""
+        name, threads, building = exporter.backend, self.threads, self.building
+        length, dev = self.spec.max_length, self.dev
+        with self._timed(f"{name}_fp32"):
+            try:
+                fp32 = make_fp32(
+                    self.building,
+                    exporter,
+                    self.model,
+                    self.dev,
+                    max_length=length,
+                    threads=threads,
+                )
+            except FAILURES as error:
+                self._refuse(refused_fp32(exporter, error))
+                shutil.rmtree((building / exporter.fp32_path).parent)
+                return []
+        opened.callback(fp32.backend.close)
+        values = reference.dev.values
+        with self._timed(f"{name}_int8"):
+            outcomes, int8 = make_int8(
+                building,
+                exporter,
+                dev,
+                values,
+                calibration=self.calibration,
+                recipes=recipes,
+                threads=threads,
+                min_engine=fp32.artifact.min_engine,
+            )
+        for recipe, outcome in outcomes.items():
+            if outcome.error_by_part:
+                self.error_by_part[f"{name}/{recipe}"] = outcome.error_by_part
+        if int8 is None:
+            self._refuse(refused_int8(exporter, outcomes))
+            return [fp32]
+        opened.callback(int8.backend.close)
+        return [fp32, int8]
+
+    def _refuse(self, row: ArtifactRow) -> None:
+        self.refused.append(row)
+        logger.warning("%s/%s %s", row.backend, row.precision, verdict(row.gate))
+
+    def _probe(self, split: Split) -> Probe:
+        return make_probe(
+            split,
+            self.spec.head,
+            self.tokenizer,
+            max_length=self.spec.max_length,
+            stride=self.spec.stride,
+            mask_id=self.special_ids.get("mask_token_id"),
+        )
+
+    @contextmanager
+    def _timed(self, step: str) -> Iterator[None]:
+        start = time.perf_counter()
+        yield
+        self.seconds[step] = time.perf_counter() - start
+        logger.info("export, %s: %.1f s", step, self.seconds[step])
+
+    def _reference(self) -> Reference:
+        dev = torch_rows(self.model, self.dev)
+        is_dev = self.final is self.dev
+        threshold = calibrate_no_answer(self.dev, dev.values)  # None for all but some questions
+        self.dev = replace(self.dev, no_answer_threshold=threshold)
+        self.final = self.dev if is_dev else replace(self.final, no_answer_threshold=threshold)
+        final = dev if is_dev else torch_rows(self.model, self.final)
+        return Reference(
+            dev=dev,
+            dev_score=score_rows(self.dev, dev.values, dev.values),
+            final=final,
+            score=score_rows(self.final, final.values, final.values),
+        )
+
+    def _latency(self, teacher: Any, artifacts: list[OpenArtifact]) -> dict[str, LatencyByShape]:
+        tokens = np.minimum(self.dev.token_stream, teacher.config.vocab_size - 1)
+        backends = {one.name: one.backend for one in artifacts}
+        limit = self.spec.max_length
+        task = self.spec.head.task
+        return compare_latency(teacher, backends, tokens=tokens, max_length=limit, task=task)
+
+    def _throughput(self, teacher: Any) -> float | None:
+        if teacher.config.vocab_size != self.model.config.vocab_size:
+            return None  # these ids would be another text to it
+        sample = sample_probe(self.dev, THROUGHPUT_TEXTS)
+        head = replace(sample.head, dense=None, pooling_layers=1)  # it may have others, of no cost
+        return torch_rows(teacher, replace(sample, head=head)).texts_per_s
+
+    def _row(
+        self, one: OpenArtifact, reference: Reference, latency_ms: LatencyByShape
+    ) -> ArtifactRow:
+        return artifact_row(
+            one,
+            self.final,
+            dev=self.dev,
+            dev_reference=reference.dev.values,
+            final_reference=reference.final.values,
+            latency_ms=latency_ms,
+        )
+
+    def _manifest(self, artifacts: list[OpenArtifact], reference: Reference) -> Manifest:
+        spec = self.spec
+        golden = golden_of(
+            self.data.dev,
+            self.tokenizer,
+            spec.head,
+            pairs=spec.pairs,
+            max_length=spec.max_length,
+        )
+        check_other_tokenizer(self.building, golden, max_length=spec.max_length)
+        return write_manifest(
+            self.building,
+            spec=spec,
+            hidden_size=int(self.model.config.hidden_size),
+            special_ids=self.special_ids,
+            golden=golden,
+            artifacts=[(one.artifact, one.backend) for one in artifacts],
+            tokenizer=self.tokenizer,
+            dev_values=reference.dev.values,
+            no_answer_threshold=self.dev.no_answer_threshold,
+        )

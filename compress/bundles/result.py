@@ -1,0 +1,85 @@
+"""What an export gives back: the bundle's manifest and all that was measured of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from compress.artifacts.timing import QUIET_SHARE
+from compress.reporting.records import ArtifactRow, Latency
+from compress.scoring.probe import Rows
+from compress.scoring.scores import Score
+from edgebert.manifest import Manifest
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reference:
+    """The bundle's own model in torch FP32: what its artifacts are measured against.
+
+    Attributes:
+        dev: Rows of dev.
+        dev_score: On dev.
+        final: Rows of the split that scores are reported on.
+        score: On that split.
+    """
+
+    dev: Rows
+    dev_score: Score
+    final: Rows
+    score: Score
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExportResult:
+    """A bundle as written.
+
+    Attributes:
+        output_dir: Of the bundle.
+        manifest: Its ``edgebert.json``.
+        rows: Artifacts in the bundle, FP32 first, measured.
+        refused: Artifacts that their gate kept out, with the reasons.
+        missing: By backend, why nothing was made for it: it isn't installed.
+        split: ``test`` if given, else ``dev``: what ``rows`` and ``reference.score`` are of.
+        reference: The same model in torch.
+        torch_latency_ms: Of the teacher in torch FP32 at equal threads, in turn with the artifacts.
+        torch_texts_per_s: Of the teacher in torch FP32; None where it has another vocabulary. See
+            `compress.reporting.records.TeacherRecord` for the batches.
+        threads: Of torch and of the engines.
+        core_share: Part of a core that each thread got around the timing; 1 on a quiet machine.
+        seconds: Wall time by step.
+        error_by_part: By backend and recipe, like ``onnx/dynamic``: output error of each part in
+            INT8 alone; empty where INT8 passed at once.
+    """
+
+    output_dir: Path
+    manifest: Manifest
+    rows: tuple[ArtifactRow, ...]
+    refused: tuple[ArtifactRow, ...]
+    split: str
+    reference: Reference
+    torch_latency_ms: dict[str, Latency]
+    torch_texts_per_s: float | None
+    threads: int
+    core_share: float
+    seconds: dict[str, float]
+    missing: dict[str, str] = field(default_factory=dict)
+    error_by_part: dict[str, dict[str, float]] = field(default_factory=dict)
+
+    @property
+    def metric(self) -> str:
+        """Name of the score."""
+        return self.reference.score.metric
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader of the numbers must know."""
+        notes = [
+            f"{backend}: no artifact was made; it {why}" for backend, why in self.missing.items()
+        ]
+        if self.core_share < QUIET_SHARE:
+            notes.append(
+                f"the machine was busy while latency was measured (each thread got "
+                f"{self.core_share:.0%} of a core), so times and speed-ups can't be trusted; "
+                "measure again on a quiet one"
+            )
+        return tuple(notes)

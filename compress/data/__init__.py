@@ -1,0 +1,1 @@
+"""Texts and labels of a run: read, checked, split and encoded."""

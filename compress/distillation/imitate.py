@@ -1,0 +1,244 @@
+"""Train a student to imitate its teacher, phase by phase."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from torch import Tensor, nn
+
+from compress.data.encoding import RowArray, collate
+from compress.distillation.methods import MethodSettings, build_phases
+from compress.distillation.student_check import mapped_layers, method_of, method_settings
+from compress.distillation.teacher_cache import TeacherCache
+from compress.models.capture import forward_features
+from compress.models.dense import student_dense
+from compress.models.student import BuiltStudent, build_student, parse_student
+from compress.models.task_head import TaskHead
+from compress.reporting.curves import phase_record
+from compress.reporting.records import PhaseRecord
+from compress.training.checkpoint import weights_sha256
+from compress.training.dev_score import DevScore
+from compress.training.finetune import class_weight_tensor
+from compress.training.loop import LoopSettings, train_loop
+from compress.training.phase import Phase, Term, merge_wanted
+from compress.training.tensorboard import event_writer
+
+if TYPE_CHECKING:
+    from compress.data.load import TaskData
+    from compress.distillation.config import DistillConfig
+    from compress.training.teacher_step import ReadyTeacher
+
+logger = logging.getLogger(__name__)
+
+CALIBRATION_BATCHES, CALIBRATION_ROWS = 8, 32
+
+
+@dataclasses.dataclass(frozen=True)
+class Imitation:
+    """A trained student.
+
+    Attributes:
+        built: The student; its model has the trained weights and is in eval mode.
+        phases: The curves of each phase.
+        layer_map: 1-based teacher layer of each student layer.
+        method: As used; never ``auto``.
+        head: What its outputs mean; an embedder's Dense modules are its own.
+    """
+
+    built: BuiltStudent
+    phases: tuple[PhaseRecord, ...]
+    layer_map: tuple[int, ...]
+    method: str
+    head: TaskHead
+
+
+def imitate(
+    teacher: ReadyTeacher,
+    data: TaskData,
+    config: DistillConfig,
+    *,
+    work: Path,
+    extra_terms: Mapping[str, Term] | None = None,
+) -> Imitation:
+    """Build a student and train it; its weights after each phase are the best on dev.
+
+    Args:
+        teacher: Ready to answer.
+        data: Texts, with or without labels.
+        config: The settings.
+        work: Where cache and checkpoints go; one sub-folder a phase.
+        extra_terms: The caller's own loss terms, added to the last phase.
+    """
+    method = method_of(config)
+    architecture = parse_student(config.student, teacher.model.config)
+    mapped = mapped_layers(
+        config, architecture.num_hidden_layers, teacher.model.config.num_hidden_layers
+    )
+    built = build_student(
+        architecture,
+        teacher.model,
+        init=config.init,
+        layer_map=mapped,
+        seed=config.seed,
+        calibration=_calibration(teacher),
+    )
+    set_dropout(built.model, config.dropout)
+    head = student_head(teacher.encoded.dev.head, built, seed=config.seed)
+    phases = build_phases(
+        method,
+        student=built.model,
+        teacher=teacher.model,
+        layer_map=mapped,
+        config=_method_settings(config, data, teacher),
+        task=config.task,
+        basis=built.basis,
+        dense=_both_dense(head, teacher),
+        extra_terms=extra_terms,
+    )
+    device = teacher.model.device
+    built.model.to(device)  # type: ignore[arg-type]  # transformers' stub of to()
+    if head.dense is not None:
+        head.dense.to(device)
+    cache = TeacherCache(
+        work / "cache",
+        key=weights_sha256(teacher.model),
+        limit_bytes=int(config.cache_size_gb * 1e9),
+        bf16=config.bf16,
+    )
+    train = teacher.encoded.train
+    cache.prepare(
+        teacher.model,
+        train.rows.encoded,
+        merge_wanted(phase.teacher_wanted for phase in phases),
+        pad_id=train.pad_id,
+        live=train.masking is not None,  # every step hides other tokens
+    )
+    run = _Run(teacher, config, built.model, head, cache, data.train.sha256)
+    records = [
+        run.train(phase, work / f"phase-{number}", last=phase is phases[-1])
+        for number, phase in enumerate(phases, start=1)
+    ]
+    return Imitation(built, tuple(records), mapped, method, head)
+
+
+def student_head(head: TaskHead, built: BuiltStudent, *, seed: int) -> TaskHead:
+    """Say what the student's outputs mean: what the teacher's do, with its own Dense modules."""
+    config = built.model.config
+    return dataclasses.replace(
+        head,
+        pooling_layers=min(head.pooling_layers, int(config.num_hidden_layers)),
+        dense=student_dense(
+            head.dense, hidden_size=int(config.hidden_size), basis=built.basis, seed=seed
+        ),
+    )
+
+
+def _both_dense(head: TaskHead, teacher: ReadyTeacher) -> tuple[nn.Module, nn.Module] | None:
+    theirs = teacher.encoded.dev.head.dense
+    return None if head.dense is None or theirs is None else (head.dense, theirs)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Run:
+    """What all phases share."""
+
+    teacher: ReadyTeacher
+    config: DistillConfig
+    student: nn.Module
+    head: TaskHead
+    cache: TeacherCache
+    train_sha256: str  # of the labels too, which may be learned from
+
+    def train(self, phase: Phase, checkpoint_dir: Path, *, last: bool) -> PhaseRecord:
+        """Run one phase and give its curves."""
+        train, dev, config = self.teacher.encoded.train, self.teacher.encoded.dev, self.config
+        device = self.teacher.model.device
+        phase.projections.to(device)
+
+        def step(items: RowArray) -> dict[str, Tensor]:
+            batch = train.batch(items, device=device)
+            theirs = self.cache.features(train.rows_of(items), batch)
+            ours = forward_features(self.student, batch, phase.student_wanted)
+            return phase.losses(ours, theirs, batch)
+
+        score = DevScore(
+            dataclasses.replace(dev, head=self.head),
+            metric=config.metric_for_best_model,
+            teacher=self.teacher.model,
+            teacher_head=dev.head,
+        )
+        settings = LoopSettings.from_config(
+            config, metric_name=score.metric, greater_is_better=score.greater_is_better
+        )
+        if not last:
+            settings = dataclasses.replace(settings, num_train_epochs=config.intermediate_epochs)
+        modules = nn.ModuleDict({"student": self.student, "projections": phase.projections})
+        if self.head.dense is not None:
+            modules["dense"] = self.head.dense
+        result = train_loop(
+            modules=modules,
+            step=step,
+            batches=train.batches(batch_size=config.per_device_train_batch_size, seed=config.seed),
+            settings=settings,
+            checkpoint_dir=checkpoint_dir,
+            evaluate=score.of(self.student) if phase.reports_score else None,
+            progress_label=phase.name,
+            resume=config.resume,
+            on_entry=event_writer(config, phase.name),
+            fingerprint={
+                "teacher": weights_sha256(self.teacher.model),
+                "student": weights_sha256(self.student),
+                "train": self.train_sha256,
+                "tokens": train.rows.encoded.sha256,
+                "dev": dev.split.sha256,
+                "terms": {name: f"{weight:g}" for name, weight in phase.weights.items()},
+            },
+        )
+        return phase_record(
+            phase.name,
+            result.history,
+            result.evals,
+            metric=score.metric,
+            best_step=result.best_step,
+            note=phase.note,
+        )
+
+
+def set_dropout(model: nn.Module, probability: float) -> None:
+    """Set every dropout of a model while it trains; its configuration keeps the family's."""
+    for module in model.modules():
+        if isinstance(module, nn.Dropout):
+            module.p = probability
+
+
+def _calibration(teacher: ReadyTeacher) -> list[dict[str, Tensor]]:
+    """Give a few batches of training texts, evenly spread."""
+    encoded = teacher.encoded.train.rows.encoded
+    count = min(CALIBRATION_BATCHES * CALIBRATION_ROWS, len(encoded))
+    rows = [int(i * len(encoded) / count) for i in range(count)]
+    parts = [rows[at : at + CALIBRATION_ROWS] for at in range(0, count, CALIBRATION_ROWS)]
+    pad_id, device = teacher.tokenizer.pad_id, teacher.model.device
+    return [collate(encoded, np.asarray(part), pad_id=pad_id, device=device) for part in parts]
+
+
+def _method_settings(
+    config: DistillConfig, data: TaskData, teacher: ReadyTeacher
+) -> MethodSettings:
+    weights, head = class_weight_tensor(config, data), teacher.encoded.dev.head
+    if weights is not None and not config.hard_weight:
+        logger.warning(
+            "The student learns from soft targets alone (--hard-weight 0), so --class-weights "
+            "only count where the teacher is fine-tuned."
+        )
+    return method_settings(
+        config,
+        class_weights=None if weights is None else tuple(weights.tolist()),
+        problem_type=data.problem_type or config.problem_type,
+        pooling=head.pooling or "mean",
+        pooling_layers=head.pooling_layers,
+    )

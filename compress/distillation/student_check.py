@@ -1,0 +1,82 @@
+"""Whether a student can learn from its teacher at all, told before hours go into a teacher."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from compress.artifacts.exporters import plan_export
+from compress.distillation.method_names import AUTO_METHOD
+from compress.distillation.methods import MethodSettings, build_phases
+from compress.models.layer_map import layer_map
+from compress.models.pretrained import auto_class, quiet_transformers, task_config
+from compress.models.student import choose_init, parse_student, student_config
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from compress.distillation.config import DistillConfig
+
+
+def check_student(config: DistillConfig, path: Path) -> None:
+    """Compose the method for both models without their weights.
+
+    Args:
+        config: The settings.
+        path: The teacher's checkpoint.
+
+    Raises:
+        InputError: Student, layer map, start, method or recipe don't fit the teacher.
+    """
+    theirs: Any = task_config(path, config.task)
+    architecture = parse_student(config.student, theirs)
+    mapped = mapped_layers(config, architecture.num_hidden_layers, theirs.num_hidden_layers)
+    with quiet_transformers(), torch.device("meta"):  # shapes alone
+        teacher: Any = auto_class(config.task).from_config(theirs)
+        student = type(teacher)(student_config(architecture, theirs))
+    choose_init(config.init, architecture, teacher)
+    plan_export(config.backend, config.recipe)
+    build_phases(
+        method_of(config),
+        student=student,
+        teacher=teacher,
+        layer_map=mapped,
+        config=method_settings(config, pooling_layers=config.pooling_layers or 1),
+        task=config.task,
+    )
+
+
+def method_of(config: DistillConfig) -> str:
+    """Name the method; ``auto`` is the task's own."""
+    return AUTO_METHOD[config.task] if config.method == "auto" else config.method
+
+
+def mapped_layers(
+    config: DistillConfig, student_layers: int, teacher_layers: int
+) -> tuple[int, ...]:
+    """Map the layers; ``auto`` is what measured best on SST-2's dev (benchmarks/tune.py)."""
+    strategy = config.layer_map
+    if strategy == "auto":
+        strategy = "alternate" if method_of(config) == "logits" else "uniform"
+    return layer_map(strategy, student_layers, teacher_layers)
+
+
+def method_settings(config: DistillConfig, **facts: Any) -> MethodSettings:
+    """Take the knobs of the losses out of a run's settings.
+
+    Args:
+        config: The settings.
+        facts: What the data and the teacher say: fields of `MethodSettings`.
+    """
+    hidden_weight = config.hidden_weight
+    if hidden_weight is None:  # 0 measured best for logits on SST-2's dev (benchmarks/tune.py)
+        hidden_weight = 0.0 if method_of(config) == "logits" else 1.0
+    return MethodSettings(
+        temperature=config.temperature,
+        hard_weight=config.hard_weight,
+        hidden_weight=hidden_weight,
+        num_relation_heads=config.num_relation_heads,
+        teacher_layer=config.teacher_layer,
+        **facts,
+    )

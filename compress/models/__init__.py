@@ -1,0 +1,1 @@
+"""Teachers and students: loaded, built, cut and saved."""

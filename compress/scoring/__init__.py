@@ -1,0 +1,1 @@
+"""What a model says of a split, and the field's metrics of it."""

@@ -1,0 +1,1 @@
+"""One loop for every step that trains, and what a teacher learns from."""
