@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 from bundles import asker, made_texts, measure_all
+from engine_tables import batching
 
 import edgebert
 from edgebert.manifest import Artifact, Manifest
@@ -71,25 +72,6 @@ def measure(bundle: Path, manifest: Manifest, artifact: Artifact) -> dict[str, A
     return found
 
 
-def table(results: dict[str, Any]) -> str:
-    """Show texts a second, and how many times as fast they are together, as Markdown."""
-    lines = [
-        "| bundle, task | artifact | run | mixed: one by one, together | | short: one by one, "
-        "together | |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    for name, one in results.items():
-        for artifact, found in one["artifacts"].items():
-            cells = [f"{name}, {one['task']}", artifact]
-            cells.append("in batches" if found["batch_invariant"] else "one text a call")
-            for workload in ("mixed", "short"):
-                speed = found[workload]["texts_per_s"]
-                cells.append(f"{speed['one_by_one']:.0f}, {speed['together']:.0f} texts/s")
-                cells.append(f"{found[workload]['ratio']:.2f}x")
-            lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
-
-
 def main(arguments: list[str]) -> None:
     """Measure the bundles named, or those of seven_tasks.py; fail where a batch is too slow."""
     load = os.getloadavg()[0]
@@ -97,7 +79,7 @@ def main(arguments: list[str]) -> None:
         sys.exit(f"The load is {load:.1f}, above {MOST_LOAD}; wait, or give --busy to go on.")
     names = [argument for argument in arguments if argument != "--busy"]
     results = measure_all("batching", names, measure)
-    print(table(results))
+    print("\n".join(batching(results)))
     slow = [
         f"{name} {artifact} {workload} {found[workload]['ratio']}"
         for name, one in results.items()

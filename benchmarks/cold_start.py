@@ -21,7 +21,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from benchmarks.common import ROOT
+from benchmarks.common import RESULTS, ROOT, save
 
 CODE = """
 import sys, time
@@ -41,7 +41,7 @@ print(json.dumps(parts))
 
 
 def main() -> None:
-    """Print medians as JSON."""
+    """Save medians, beside those of other artifacts."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("bundle", type=Path, help="An embedder")
     parser.add_argument("--backend", default="onnx")
@@ -66,7 +66,9 @@ def main() -> None:
         "with_self_test": median(tested),
         "python_and_numpy_s": round(statistics.median(bare), 3),
     }
-    print(json.dumps(report, indent=2))
+    path = RESULTS / "cold_start.json"
+    kept = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    save("cold_start", kept | {f"{arguments.backend}/{arguments.precision}": report})
 
 
 def start(command: list[str], *, cache: str | None) -> dict[str, float]:

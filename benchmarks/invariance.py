@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from bundles import measure_all
+from engine_tables import INVARIANT_BATCHES, invariance
 
 import edgebert
 from edgebert.manifest import Artifact, Manifest
@@ -23,7 +24,6 @@ from edgebert.types import Batch, FloatArray
 
 Outputs: TypeAlias = dict[str, FloatArray]  # of one row, by name
 
-BATCHES = (1, 2, 7, 32)
 LENGTHS = (1, 2, 3, 8, 17, 32, 64, 127, 128, 256, 384, 511, 512)
 MAX_NUMBERS = 64e6  # of one output: a masked language model gives its vocabulary for each token
 
@@ -71,7 +71,7 @@ def shapes(runtime: edgebert.Runtime, manifest: Manifest) -> list[tuple[int, int
     width = sum(values.size for values in outputs.values())  # of one token
     return [
         (rows, length)
-        for rows in BATCHES
+        for rows in INVARIANT_BATCHES
         for length in LENGTHS
         if length <= manifest.max_length and rows * length * width <= MAX_NUMBERS
     ]
@@ -93,25 +93,4 @@ def measure(bundle: Path, manifest: Manifest, artifact: Artifact) -> dict[str, A
     return {"batch_invariant": artifact.batch_invariant, "largest_number": largest, **by_way}
 
 
-def table(results: dict[str, Any]) -> str:
-    """Show the largest difference of any length, as Markdown."""
-    lines = [
-        "| bundle, task | artifact | alone, padded | of 2 | of 7 | of 32 | lengths "
-        "| in one batch instead |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
-    for name, one in results.items():
-        for artifact, found in one["artifacts"].items():
-            worst = {rows: max(by.values()) for rows, by in found["as_run"].items()}
-            lengths = [int(length) for by in found["as_run"].values() for length in by]
-            other = max(max(by.values()) for by in found["in_one_batch"].values())
-            lines.append(
-                f"| {name}, {one['task']} | {artifact} | "
-                + " | ".join(f"{worst[str(rows)]:.1e}" for rows in BATCHES)
-                + f" | 1 to {max(lengths)} | "
-                + ("the same |" if found["batch_invariant"] else f"{other:.1e} |")
-            )
-    return "\n".join(lines)
-
-
-print(table(measure_all("invariance", sys.argv[1:], measure)))
+print("\n".join(invariance(measure_all("invariance", sys.argv[1:], measure))))

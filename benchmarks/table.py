@@ -8,8 +8,17 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import engine_tables
 from common import RESULTS, ROOT
 
+ENGINES = {
+    "seven_tasks": "Seven tasks",
+    "invariance": "Batch-mates and padding",
+    "batching": "Together and one by one",
+    "memory": "Resident memory, MB",
+    "selection": "What auto takes",
+    "cold_start": "From the start of a process to the first vector",
+}
 START, END = "<!-- measured: benchmarks/table.py -->", "<!-- /measured -->"
 
 
@@ -83,6 +92,35 @@ def all_rows() -> str:
     )
 
 
+def engine_lines() -> list[str]:
+    """Show what was measured of the engines; whole tables go to ``benchmarks/ENGINES.md``."""
+    found = {name: result for name in ENGINES if (result := load(name)) is not None}
+    tables = [
+        f"## {title}\n\n" + "\n".join(getattr(engine_tables, name)(found[name])).rstrip() + "\n"
+        for name, title in ENGINES.items()
+        if name in found
+    ]
+    text = "# The engines, measured\n\nWritten by `python benchmarks/table.py`.\n\n" + "\n".join(
+        tables
+    )
+    (ROOT / "benchmarks" / "ENGINES.md").write_text(text, encoding="utf-8")
+    lines: list[str] = []
+    if "seven_tasks" in found:
+        lines += [
+            "**Seven tasks on three engines**, students of three layers, minutes of training on "
+            "parts of public data; whole test splits. `python benchmarks/seven_tasks.py`",
+            "",
+            *engine_tables.seven_tasks(found["seven_tasks"]),
+            "",
+        ]
+    said = engine_tables.summaries(found)
+    return (
+        [*lines, *said, "", "All figures: [benchmarks/ENGINES.md](benchmarks/ENGINES.md).", ""]
+        if said
+        else lines
+    )
+
+
 def main() -> None:
     """Fill in what was measured; what wasn't is left out."""
     lines: list[str] = []
@@ -123,6 +161,7 @@ def main() -> None:
             *(f"| {row['changed']} | {row['dev']:.4f}{span(row['interval'])} |" for row in tuned),
             "",
         ]
+    lines += engine_lines()
     readme = ROOT / "README.md"
     text = readme.read_text(encoding="utf-8")
     head, rest = text.split(START, 1)
