@@ -56,7 +56,7 @@ def evaluate(config: EvaluateConfig) -> dict[str, dict[str, Any]]:
 
     Returns:
         By what ran (``onnx/int8``, …, or ``torch/fp32``): metric, value, 95 % interval, recall and
-        precision by class, rows, and ``metrics``, all that the task has.
+        precision by class, rows measured, and ``metrics``, all that the task has.
 
     Raises:
         ModelError: The model can't be found or has no head for the task.

@@ -130,13 +130,20 @@ class Bundle:
                 listed.
             ManifestError: A file that the engine reads isn't listed.
         """
-        check_names(artifact)
-        records = self._records(artifact)
-        for record in records:
-            self._check_place(record)
-        for record in records:
+        self.check_sizes(artifact)
+        for record in self._records(artifact):
             self._check_hash(record)
         check_contents(artifact, self.directory)
+
+    def check_sizes(self, artifact: Artifact) -> None:
+        """Check that `check_files` would find every file, with its size; none is opened.
+
+        Raises:
+            DamagedBundleError, ManifestError: See `check_files`.
+        """
+        check_names(artifact)
+        for record in self._records(artifact):
+            self._check_place(record)
 
     def stamps(self, artifact: Artifact) -> list[list[str | int]] | None:
         """Say what any change would change: path, size, time and inode of each file, or None."""

@@ -15,6 +15,7 @@ from edgebert.bundle import Bundle
 from edgebert.engine import Engine
 from edgebert.errors import BundleError, InputError
 from edgebert.inputs import ON_LONG, check_choice, check_count, split_pairs
+from edgebert.manifest import TOKENIZER_NAME
 from edgebert.tasks import TaskMethods
 from edgebert.tokenizer import Encoding, Tokenizer
 from edgebert.types import Batch, FloatArray
@@ -192,12 +193,24 @@ class RuntimeCore(TaskMethods):
     ) -> Iterator[tuple[list[int], Batch, dict[str, FloatArray]]]:
         if batch_size is not None:
             check_count("batch_size", batch_size)
+        self._check_ids(encodings)
         return self._engine.run_all(
             encodings,
             pad_id=self._tokenizer.pad_id,
             batch_size=batch_size,
             max_tokens=max_tokens,
         )
+
+    def _check_ids(self, encodings: list[Encoding]) -> None:
+        """Refuse a token without a row in the model's table: OpenVINO takes zeros for it."""
+        _, vocab_size = self._tables
+        most = max((int(one.input_ids.max(initial=0)) for one in encodings), default=0)
+        if vocab_size is not None and most >= vocab_size:
+            raise BundleError(
+                f"{TOKENIZER_NAME} gives {self._tokenizer.text_of(most)!r} the id {most}, but the "
+                f"model has {vocab_size} tokens (vocab_size in config.json). Make the bundle again "
+                "with the model's own tokenizer."
+            )
 
     def _text_logits(self, windowed: WindowedTexts, *, width: int) -> FloatArray:
         """Run a model that gives each text ``width`` logits: float32 ``[n, width]``.

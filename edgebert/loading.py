@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -59,7 +60,8 @@ def open_bundle(
     """Open the artifact that was asked for: of several, the fastest, or the named engine's.
 
     Where the backend is ``auto`` and several artifacts can run here, all of them are opened, tested
-    and timed at the first load; later loads take what was found.
+    and timed at the first load; later loads take what was found. They compare the hashes of what
+    they open, and of the others the sizes: to hash all of them would take longer than the rest.
 
     With ``fallback`` another artifact is taken, with a warning, when one can't be used.
 
@@ -173,17 +175,17 @@ class _Loader:
     def open_first(self, artifacts: Sequence[Artifact], why: str) -> Opened | None:
         """Open the first that can be used, of those that weren't tried before."""
         for artifact in artifacts:
-            if artifact not in self._given_up:
-                opened = self._open(artifact, why)
-                if opened is not None:
-                    return opened
-                why = ""
+            opened = self._open(artifact, why)
+            if opened is not None:
+                return opened
+            why = ""  # it is about the first
         return None
 
     def open_fastest(self, candidates: list[Artifact]) -> Opened | None:
         """Open the artifact that was measured to be the fastest, after measuring if need be."""
         from edgebert.selection import Selection, affordable  # of no use for a named backend
 
+        self._check(candidates, self._bundle.check_sizes)
         candidates = affordable(candidates)
         if len(candidates) == 1:
             why = f"{name_of(candidates[0])}: preferred, as there's no memory to measure others"
@@ -193,11 +195,11 @@ class _Loader:
         if known is not None:
             why = selection.explain(known, when="at an earlier load")
             return self.open_first(selection.ranked(known), why)
-        whole = [artifact for artifact in candidates if self._is_whole(artifact)]
+        self._check(candidates, partial(_check_files, self._bundle, self_test=self._self_test))
         every: list[Opened] = []
         kept = None
         try:
-            for artifact in whole:
+            for artifact in candidates:
                 why = f"{name_of(artifact)}: the only one that can be used"
                 opened = self._open(artifact, why, checked=True)
                 every += [opened] if opened else []
@@ -220,16 +222,18 @@ class _Loader:
         why = self._explained(selection.explain(measured, when=when))
         return replace(by_path[measured.fastest], why=why)
 
-    def _is_whole(self, artifact: Artifact) -> bool:
-        """Check the files of one of several artifacts, before an engine is started for any."""
-        try:
-            _check_files(self._bundle, artifact, self._self_test)
-        except BundleError as error:
-            self.give_up([artifact], error)
-            return False
-        return True
+    def _check(self, artifacts: Sequence[Artifact], check: Callable[[Artifact], None]) -> None:
+        """Check the files of several artifacts, before an engine is started for any."""
+        for artifact in artifacts:
+            if artifact not in self._given_up:
+                try:
+                    check(artifact)
+                except BundleError as error:
+                    self.give_up([artifact], error)
 
     def _open(self, artifact: Artifact, why: str, *, checked: bool = False) -> Opened | None:
+        if artifact in self._given_up:
+            return None
         why = self._explained(why or name_of(artifact))
         how = (self._options, self._self_test)
         try:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from edgebert.core import RuntimeCore
-from edgebert.errors import InputError
+from edgebert.errors import BundleError, InputError
 from edgebert.heads import softmax
 from edgebert.inputs import check_count, check_texts
 from edgebert.tokenizer import Encoding
@@ -98,15 +98,19 @@ class MaskingMethods(RuntimeCore):
 
     def _fillings(self, logits: FloatArray, count: int) -> list[list[Filling]]:
         """Read the best tokens of each mask off its logits, float32 ``[masks, vocabulary]``."""
-        known = min(logits.shape[1], self._tokenizer.size)  # some models have rows to spare
-        kept = min(count, known)
+        ids = self._tokenizer.ids[self._tokenizer.ids < logits.shape[1]]  # some rows are to spare
+        if not ids.size:
+            raise BundleError(
+                f"The model gives {logits.shape[1]} logits a token, and the tokenizer has no token "
+                "with such an id. Export it again."
+            )
+        kept = min(count, ids.size)
         results = []
         for probabilities in softmax(logits):
-            real = probabilities[:known]
-            least = np.partition(real, known - kept)[known - kept]
+            real = probabilities[ids]
+            least = np.partition(real, ids.size - kept)[ids.size - kept]
             likely = np.flatnonzero(real >= least)  # kept ones, or more on a tie
             best = likely[np.argsort(-real[likely], kind="stable")[:kept]]
-            results.append(
-                [Filling(self._tokenizer.text_of(int(i)), int(i), float(real[i])) for i in best]
-            )
+            scores = zip(ids[best].tolist(), real[best].tolist(), strict=True)
+            results.append([Filling(self._tokenizer.text_of(i), i, score) for i, score in scores])
         return results

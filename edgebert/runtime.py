@@ -61,8 +61,10 @@ class Runtime(RankingMethods, TaggingMethods, AnswerMethods, ChoosingMethods, Ma
             max_length: Longest input in tokens, special tokens included, up to the model's
                 positions; by default the bundle's.
             self_test: When to reproduce the golden outputs: at the ``first-load`` on this machine
-                (kept in the cache), ``always``, or ``off``. File hashes are checked whenever a
-                file isn't as it was when it passed.
+                (kept in the cache), ``always``, or ``off``. Hashes of what is opened are checked
+                whenever a file isn't as it was when it passed; where ``auto`` opens what an earlier
+                load has found, of the other artifacts the sizes alone. ``edgebert verify`` checks
+                the hashes of all.
             fallback: Go on with another artifact, and a warning, when the chosen one can't be
                 used.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -162,10 +163,11 @@ class Tokenizer:
             )
         return str(token)
 
-    @property
-    def size(self) -> int:
-        """How many ids there are."""
-        return int(self._tokenizer.get_vocab_size(with_added_tokens=True))
+    @cached_property
+    def ids(self) -> IntArray:
+        """Ids that a token has, rising, int64 ``[tokens]``; there may be gaps between them."""
+        vocabulary = self._tokenizer.get_vocab(with_added_tokens=True)
+        return np.unique(np.array(list(vocabulary.values()), dtype=np.int64))
 
     def text_of(self, token_id: int) -> str:
         """Give a token as text, without what tells that a word begins or goes on."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from threading import Lock
+from threading import Lock, Thread
 
 _STDERR = 2
 _ONE_AT_A_TIME = Lock()  # a second one would put back the first one's pipe for good
+_WAIT_SECONDS = 0.2  # for the other end of the pipe: it stays open in a child begun meanwhile
 
 
 @contextmanager
@@ -17,6 +18,8 @@ def without_line(known: bytes) -> Iterator[None]:
 
     For engines whose native code announces itself and has no switch for that. It acts on the whole
     process, so it must be short and rare; what other threads write meanwhile comes a little later.
+    A child that another thread starts meanwhile has the pipe as its stderr to its end; a thread
+    passes its lines on as long as this process lives.
 
     Args:
         known: What the lines to leave out begin with.
@@ -31,28 +34,20 @@ def _hold_back(known: bytes) -> Iterator[None]:
     except OSError:  # a process without a stderr
         yield
         return
-    reader, writer = os.pipe()
-    if hasattr(os, "set_blocking"):  # a child forked meanwhile may hold the writer for ever
-        os.set_blocking(reader, False)
+    reader, writer = os.pipe()  # no child inherits these two; what it gets is the copy at stderr
+    passing = Thread(target=_pass_on, args=(reader, kept, known), daemon=True)
+    passing.start()
     os.dup2(writer, _STDERR)
     os.close(writer)
     try:
         yield
     finally:
         os.dup2(kept, _STDERR)
-        os.close(kept)
-        _pass_on(reader, known)
+        passing.join(_WAIT_SECONDS)
 
 
-def _pass_on(reader: int, known: bytes) -> None:
-    written = b""
-    try:
-        while part := os.read(reader, 65536):
-            written += part
-    except BlockingIOError:
-        pass
-    finally:
-        os.close(reader)
-    for line in written.splitlines(keepends=True):
-        if not line.startswith(known):
-            os.write(_STDERR, line)
+def _pass_on(reader: int, kept: int, known: bytes) -> None:
+    with open(reader, "rb") as lines, open(kept, "wb", buffering=0) as stderr:
+        for line in lines:
+            if not line.startswith(known):
+                stderr.write(line)

@@ -1,6 +1,6 @@
 """ONNX: from a torch model to an FP32 file, and from that to an INT8 one.
 
-A recipe that quantizes nothing says nothing: so the weights that are still float afterwards are
+A recipe that quantizes nothing says nothing: so the nodes that take an INT8 weight afterwards are
 counted, whatever the recipe.
 """
 
@@ -34,6 +34,9 @@ from compress.artifacts.quantizer import (
 from compress.models.graph_module import GraphModule
 from compress.models.task_head import TaskHead
 from edgebert.types import Batch
+
+# Where a node that multiplies by or looks up in an INT8 weight has it among its inputs.
+_INT8_PLACES = {"MatMulInteger": 1, "MatMulNBits": 1, "Gather": 0}
 
 Convert = Callable[[ModelProto, Path, Collection[str]], None]
 
@@ -133,15 +136,15 @@ class OnnxExporter:
         nodes = weight_nodes(model)
         check_exclude(exclude, nodes)
         get_recipe(RECIPES, recipe).convert(model, target, exclude)
-        still_float = set(weight_nodes(onnx.load(target)))
-        names = tuple(name for name in nodes if name not in still_float)
+        done = int8_nodes(onnx.load(target))
+        names = tuple(name for name in nodes if name in done)
         return Converted(
             matmuls=sum(nodes[name].op_type == "MatMul" for name in names),
             matmuls_total=sum(node.op_type == "MatMul" for node in nodes.values()),
             gathers=sum(nodes[name].op_type == "Gather" for name in names),
             gathers_total=sum(node.op_type == "Gather" for node in nodes.values()),
             names=names,
-            missed=tuple(sorted(still_float - set(exclude))),
+            missed=tuple(sorted(nodes.keys() - done - set(exclude))),
             size_bytes=target.stat().st_size,
         )
 
@@ -183,6 +186,20 @@ def weight_nodes(model: ModelProto) -> dict[str, NodeProto]:
         node.name: node
         for node in model.graph.node
         if node.op_type in place and node.input[place[node.op_type]] in floats
+    }
+
+
+def int8_nodes(model: ModelProto) -> set[str]:
+    """Name the nodes that take an INT8 weight of the model, as they were called in FP32."""
+    weights = {
+        tensor.name
+        for tensor in model.graph.initializer
+        if tensor.data_type in (TensorProto.INT8, TensorProto.UINT8) and len(tensor.dims) > 1
+    }
+    return {
+        node.name.removesuffix("_quant")  # the quantizer's mark
+        for node in model.graph.node
+        if node.op_type in _INT8_PLACES and node.input[_INT8_PLACES[node.op_type]] in weights
     }
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import redirect_stderr
 from dataclasses import dataclass
 from pathlib import Path
@@ -125,7 +126,7 @@ class TfliteExporter:
 
     def parts(self, source: Path) -> dict[str, tuple[str, ...]]:
         """See `Exporter.parts`."""
-        nodes = _nodes(read_tflite(source))
+        nodes = _nodes(weight_uses(read_tflite(source)))
         return group_parts((name, name, use.buffer) for name, use in nodes.items())
 
     def quantize(
@@ -144,7 +145,8 @@ class TfliteExporter:
             GateError: The quantizer failed.
         """
         chosen = get_recipe(RECIPES, recipe)
-        before = _nodes(read_tflite(source))
+        uses = list(weight_uses(read_tflite(source)))
+        before = _nodes(uses)
         check_exclude(exclude, before)
         shared = {before[name].buffer for name in exclude}
         left = {name for name, use in before.items() if use.buffer in shared}
@@ -157,25 +159,29 @@ class TfliteExporter:
                 "recipe, or ship FP32 only."
             ) from error
         write_tflite(model, target)
-        return _count(before, model, left, target.stat().st_size)
+        after = Counter(use.name for use in weight_uses(model) if use.int8)
+        lost = Counter(use.name for use in uses) - after  # in any signature
+        return _count(before, lost, left, target.stat().st_size)
 
 
-def _nodes(model: Any) -> dict[str, WeightUse]:
+def _nodes(uses: Iterable[WeightUse]) -> dict[str, WeightUse]:
     """Find the nodes with a weight by name: those of the first signature, which all have."""
-    return {use.name: use for use in weight_uses(model) if use.graph == 0}
+    return {use.name: use for use in uses if use.graph == 0}
 
 
 def _count(
-    before: Mapping[str, WeightUse], model: Any, left: Collection[str], size_bytes: int
+    before: Mapping[str, WeightUse],
+    lost: Collection[str],
+    left: Collection[str],
+    size_bytes: int,
 ) -> Converted:
-    still_float = {use.name for use in weight_uses(model) if not use.int8}
-    names = tuple(name for name in before if name not in still_float)
+    names = tuple(name for name in before if name not in lost)
     return Converted(
         matmuls=sum(before[name].kind == "MatMul" for name in names),
         matmuls_total=sum(use.kind == "MatMul" for use in before.values()),
         gathers=sum(before[name].kind == "Gather" for name in names),
         gathers_total=sum(use.kind == "Gather" for use in before.values()),
         names=names,
-        missed=tuple(sorted(still_float - set(left))),
+        missed=tuple(sorted(set(lost) - set(left))),
         size_bytes=size_bytes,
     )

@@ -94,7 +94,7 @@ class Quantization:
         if converted.missed:
             reason = (
                 f"converted {len(converted.names)} of {expected} weights; "
-                f"still in FP32: {', '.join(converted.missed[:5])}"
+                f"not in INT8: {', '.join(converted.missed[:5])}"
             )
         elif converted.size_bytes >= before:
             reason = f"made {converted.size_bytes} bytes out of {before}"

@@ -157,6 +157,7 @@ class _Export:
             refused=tuple(self.refused),
             missing=plan.missing,
             split=self.final.split.name,
+            measured={probe.split.name: probe.measured for probe in (self.dev, self.final)},
             reference=reference,
             torch_latency_ms=latency["torch"],
             torch_texts_per_s=texts_per_s,

@@ -62,13 +62,34 @@ def versions() -> dict[str, str]:
     return found
 
 
-def split_records(data: TaskData) -> dict[str, SplitRecord]:
-    """Describe the splits as they were used."""
+def split_records(
+    data: TaskData, measured: Mapping[str, int] | None = None
+) -> dict[str, SplitRecord]:
+    """Describe the splits as they were used.
+
+    Args:
+        data: The splits.
+        measured: Rows that were scored, by split.
+    """
     return {
-        split.name: SplitRecord(rows=len(split), sha256=split.sha256, source=split.source)
+        split.name: SplitRecord(
+            rows=len(split),
+            sha256=split.sha256,
+            source=split.source,
+            measured=(measured or {}).get(split.name),
+        )
         for split in (data.train, data.dev, data.test)
         if split is not None
     }
+
+
+def part_notes(metric: str, splits: Mapping[str, SplitRecord]) -> list[str]:
+    """Say which scores are of a part of their split alone."""
+    return [
+        f"{metric} on {name} is of {split.measured} of {split.rows} texts"
+        for name, split in splits.items()
+        if split.in_part
+    ]
 
 
 def lineage_entry(
@@ -149,6 +170,7 @@ def make_report(
         )
     if student.score is None:
         student = replace(student, score=reference.score.value)
+    splits = split_records(data, result.measured)
     export_seconds = {f"export_{step}": value for step, value in result.seconds.items()}
     return Report(
         title=title,
@@ -157,14 +179,14 @@ def make_report(
         split=result.split,
         teacher=teacher,
         student=student,
-        data=split_records(data),
+        data=splits,
         rows=result.rows,
         refused=result.refused,
         machine={**machine(), "threads": result.threads},
         seconds={**(seconds or {}), **export_seconds},
         phases=tuple(phases),
         lineage=result.manifest.lineage,
-        notes=(*notes, *result.notes),
+        notes=(*notes, *part_notes(result.metric, splits), *result.notes),
         command=command,
         versions=versions(),
         created=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),

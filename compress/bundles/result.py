@@ -38,6 +38,7 @@ class ExportResult:
         manifest: Its ``edgebert.json``.
         rows: Artifacts in the bundle, FP32 first, measured.
         refused: Artifacts that their gate kept out, with the reasons.
+        measured: Examples that scores and gates looked at, by split; fill-mask looks at a part.
         missing: By backend, why nothing was made for it: it isn't installed.
         split: ``test`` if given, else ``dev``: what ``rows`` and ``reference.score`` are of.
         reference: The same model in torch.
@@ -62,6 +63,7 @@ class ExportResult:
     threads: int
     core_share: float
     seconds: dict[str, float]
+    measured: dict[str, int] = field(default_factory=dict)
     missing: dict[str, str] = field(default_factory=dict)
     error_by_part: dict[str, dict[str, float]] = field(default_factory=dict)
 

@@ -42,6 +42,7 @@ class GraphModule(nn.Module):
         plain: Any = copy.deepcopy(model).to(device="cpu", dtype=torch.float32)
         if hasattr(plain, "set_attn_implementation"):  # every transformers model
             plain.set_attn_implementation("eager")
+        _drop_losses(plain)
         self.model = plain
         self.head = head
         self.dense = None if head.dense is None else copy.deepcopy(head.dense).float().cpu()
@@ -60,6 +61,18 @@ class GraphModule(nn.Module):
             inputs = {name: values[:, None] for name, values in inputs.items()}
         found = task_outputs(self.model, inputs, self.head, mask=mask, dense=self.dense)
         return tuple(found[name] for name in self.output_names)
+
+
+def _drop_losses(model: nn.Module) -> None:
+    """Take the losses off a model, which no graph has.
+
+    Tracing reads every attribute, and transformers warns where the loss of an encoder is read, as
+    it has none.
+    """
+    part: Any
+    for part in model.modules():
+        if hasattr(type(part), "loss_function"):  # every transformers model
+            part.loss_function = None
 
 
 def _give_ready_mask(model: nn.Module) -> bool:

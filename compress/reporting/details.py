@@ -143,6 +143,7 @@ def _data(report: Report) -> dict[str, str]:
             part
             for part in (
                 f"{show.count(s.rows)} rows",
+                f"{show.count(s.measured)} of them measured" if s.in_part else "",
                 s.source,
                 f"sha256\N{NO-BREAK SPACE}{s.sha256[:12]}",
             )

@@ -61,11 +61,25 @@ class GateRecord:
 
 @dataclass(frozen=True, kw_only=True)
 class SplitRecord:
-    """One split of the data as it was used."""
+    """One split of the data as it was used.
+
+    Attributes:
+        rows: How many it has.
+        sha256: Of all of them.
+        source: Where it came from.
+        measured: How many of them scores and gates looked at; None where there were none, and in
+            reports from before it was noted.
+    """
 
     rows: int
     sha256: str
     source: str = ""
+    measured: int | None = None
+
+    @property
+    def in_part(self) -> bool:
+        """Whether scores are of a part of it."""
+        return self.measured is not None and self.measured < self.rows
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,6 +17,7 @@ from torch import nn
 
 from compress.data.encoding import EncodedTexts, RowArray, collate
 from compress.data.load import Split
+from compress.data.task_data import take
 from compress.models.capture import model_inputs
 from compress.models.graph_module import task_outputs
 from compress.models.task_head import HIDDEN, SENTENCE
@@ -60,6 +61,11 @@ class Probe:
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    @property
+    def measured(self) -> int:
+        """How many examples of the split are run; for fill-mask it may be a part of them."""
+        return len(np.unique(self.rows.owners))
 
     @property
     def encoded(self) -> EncodedTexts:
@@ -115,13 +121,15 @@ def make_probe(
         return Probe(split, head, rows, tokenizer.pad_id)
     if mask_id is None:
         raise DataError("The tokenizer has no mask token, so fill-mask can't be measured.")
-    if len(split) > MAX_MASKED_TEXTS:
+    chosen = sample_places(len(split), MAX_MASKED_TEXTS)  # a file may be sorted
+    if len(chosen) < len(split):
         logger.warning(
-            "%s: fill-mask is measured on the first %d of %d texts.",
-            *(split.source, MAX_MASKED_TEXTS, len(split)),
+            "%s: fill-mask is measured on %d of %d texts, evenly spaced.",
+            *(split.source, len(chosen), len(split)),
         )
-    few = replace(split, texts=split.texts[:MAX_MASKED_TEXTS])
+    few = take(split, chosen, name=split.name, source=split.source)
     rows = make_rows(few, head, tokenizer, max_length=max_length)
+    rows = replace(rows, owners=chosen)
     return _masked_probe(split, head, rows, tokenizer.pad_id, mask_id=mask_id, seed=seed)
 
 
@@ -131,7 +139,7 @@ def _masked_probe(
     rng = np.random.default_rng(seed)
     encoded = rows.encoded
     ids, types, places, answers, owners = [], [], [], [], []
-    for owner, text in enumerate(encoded.input_ids):
+    for row, text in enumerate(encoded.input_ids):
         if len(text) < 3:  # the special tokens alone
             continue
         place = int(rng.integers(1, len(text) - 1))
@@ -139,9 +147,9 @@ def _masked_probe(
         masked = text.copy()
         masked[place] = mask_id
         ids.append(masked)
-        types.append(encoded.token_type_ids[owner])
+        types.append(encoded.token_type_ids[row])
         places.append(place)
-        owners.append(owner)
+        owners.append(int(rows.owners[row]))
     if not ids:
         raise DataError(f"{split.source} has no text with a token that could be masked.")
     kept = EncodedTexts(ids, types, encoded.sha256, encoded.dropped_tokens)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -20,6 +21,8 @@ from compress.scoring.task_rows import RowTokens, TaskRows, TextTokens
 from edgebert.errors import DataError
 from edgebert.types import IntArray
 
+logger = logging.getLogger(__name__)
+
 TagArray: TypeAlias = npt.NDArray[np.int16]
 
 IGNORED = -100  # what torch's cross entropy leaves out
@@ -32,7 +35,7 @@ class Targets:
     Attributes:
         values: A row's target, or for ``multiple-choice`` a question's: int64 ``[n]``, float32
             ``[n]`` for a regression, float32 ``[n, C]`` for multi-label, int64 ``[n, 2]`` for the
-            first and last token of an answer; None for tags.
+            first and last token of an answer (see `batch`); None for tags.
         tags: Places in the labels of each row's tokens, int16 ``[seq]`` a row; else None.
         owners: For ``multiple-choice``: question of each row, int64 ``[rows]``; else None.
     """
@@ -54,7 +57,8 @@ class Targets:
             ``text-classification``: int64 ``[B]``, or multi-label float32 ``[B, C]``;
             ``regression``: float32 ``[B]``; ``token-classification``: int64 ``[B, S]``, -100 where
             no word starts; ``question-answering``: int64 ``[B, 2]``, 0 and 0 for a window without
-            the answer; ``multiple-choice``: int64 ``[Q]``.
+            the answer, -100 twice where no window of its question holds it whole;
+            ``multiple-choice``: int64 ``[Q]``.
         """
         if self.tags is not None:
             padded = np.full((len(rows), length), IGNORED, np.int64)
@@ -150,7 +154,10 @@ def _first_tokens(text: TextTokens, spans: Sequence[tuple[int, int]]) -> IntArra
 
 
 def _answer_places(rows: TaskRows, split: Split) -> IntArray:
-    """Find the first answer's tokens in each row, int64 ``[rows, 2]``; 0 where it isn't whole."""
+    """Find the first answer's tokens in each row, int64 ``[rows, 2]``; 0 where it isn't whole.
+
+    Where none of its rows holds it whole they are ignored: they would teach that there is none.
+    """
     texts, windows = _parts(rows, split)
     answers: list[Any] = split.labels or []
     whole = [_first_answer(text, one) for text, one in zip(texts, answers, strict=True)]
@@ -159,6 +166,15 @@ def _answer_places(rows: TaskRows, split: Split) -> IntArray:
         found = np.flatnonzero(np.isin(window.positions, whole[owner] or ()))
         if found.size and (window.positions[found[[0, -1]]] == whole[owner]).all():
             places[row] = found[[0, -1]]
+    answered = {example for example, one in enumerate(answers) if one}
+    missed = answered - set(rows.owners[places[:, 1] > 0].tolist())
+    if missed:
+        places[np.isin(rows.owners, list(missed))] = IGNORED
+        logger.warning(
+            "%s: %d of %d answers are whole in no window of %d tokens; nothing true is taught on "
+            "their questions. Raise --max-length or --doc-stride.",
+            *(split.source, len(missed), len(answered), rows.encoded.lengths.max()),
+        )
     return places
 
 

@@ -42,14 +42,17 @@ def place_soft_loss(
 
 
 def place_hard_loss(student_logits: Tensor, labels: Tensor, *, mask: Tensor) -> Tensor:
-    """Cross-entropy with the true candidate of each item; the mean over the items.
+    """Cross-entropy with the true candidate, averaged over the items that have one.
 
     Args:
         student_logits: ``[N, C]``.
-        labels: Place of the true candidate, int64 ``[N]``.
+        labels: Place of the true candidate, int64 ``[N]``; -100 where none is known.
         mask: 1 for a candidate, 0 for padding, ``[N, C]``.
     """
-    return F.cross_entropy(_candidates(student_logits, mask), labels)
+    total = F.cross_entropy(
+        _candidates(student_logits, mask), labels, reduction="sum", ignore_index=IGNORED_LABEL
+    )
+    return total / (labels != IGNORED_LABEL).sum().clamp(min=1)
 
 
 def _candidates(logits: Tensor, mask: Tensor) -> Tensor:

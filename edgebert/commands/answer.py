@@ -4,26 +4,18 @@ from __future__ import annotations
 
 import argparse
 import json
-import logging
-import time
 from collections.abc import Iterator
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 
-from edgebert.commands.arguments import (
-    add_bundle,
-    add_on_long,
-    add_runtime,
-    open_runtime,
-    positive,
-)
+import edgebert
+from edgebert.commands.arguments import add_bundle, add_on_long, add_runtime, positive
 from edgebert.commands.objects import read_objects
-from edgebert.commands.texts import chunked, counted_from, shown
+from edgebert.commands.results import each_result
+from edgebert.commands.texts import shown
 from edgebert.errors import DataError
 from edgebert.types import Answer
-
-logger = logging.getLogger(__name__)
 
 _CHUNK = 64  # contexts are long, so print more often than for other texts
 
@@ -60,18 +52,16 @@ def run(args: argparse.Namespace) -> int:
     The number is the question's, from 1. An empty answer says that the context holds none. With
     ``--json`` each question is a line.
     """
-    count, start = 0, time.perf_counter()
-    with open_runtime(args) as runtime:
-        for pairs in chunked(_pairs(args), size=_CHUNK):
-            with counted_from(count):
-                results = runtime.answer(pairs, top_k=args.top_k, on_long=args.on_long)
-            for (question, _), answers in zip(pairs, results, strict=True):
-                count += 1
-                if args.json:
-                    print(_json(question, answers))
-                for answer in () if args.json else answers:
-                    print(_row(count, answer))
-    logger.info("answered %d questions in %.2f s", count, time.perf_counter() - start)
+
+    def call(runtime: edgebert.Runtime, pairs: list[tuple[str, str]]) -> list[list[Answer]]:
+        return runtime.answer(pairs, top_k=args.top_k, on_long=args.on_long)
+
+    done = "answered %d questions in %.2f s"
+    for number, pair, answers in each_result(args, _pairs(args), call, done=done, size=_CHUNK):
+        if args.json:
+            print(_json(pair[0], answers))
+        for answer in () if args.json else answers:
+            print(_row(number, answer))
     return 0
 
 

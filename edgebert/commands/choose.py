@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import argparse
 import json
-import logging
-import time
 from collections.abc import Iterator
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 
-from edgebert.commands.arguments import add_bundle, add_on_long, add_runtime, open_runtime
+import edgebert
+from edgebert.commands.arguments import add_bundle, add_on_long, add_runtime
 from edgebert.commands.objects import read_objects
-from edgebert.commands.texts import chunked, counted_from, shown
+from edgebert.commands.results import each_result
+from edgebert.commands.texts import shown
 from edgebert.errors import DataError
 from edgebert.types import Choice
-
-logger = logging.getLogger(__name__)
 
 _CHUNK = 64  # prompts; each is several texts
 _Question = tuple[str, list[str]]
@@ -54,15 +52,13 @@ def run(args: argparse.Namespace) -> int:
     The number is the prompt's, from 1, and the index the choice's, from 0. With ``--json`` each
     prompt is an object with the scores of all its choices.
     """
-    count, start = 0, time.perf_counter()
-    with open_runtime(args) as runtime:
-        for questions in chunked(_questions(args), size=_CHUNK):
-            with counted_from(count):
-                results = runtime.choose(questions, on_long=args.on_long)
-            for question, result in zip(questions, results, strict=True):
-                count += 1
-                print(_json(question, result) if args.json else _row(count, result))
-    logger.info("chose for %d prompts in %.2f s", count, time.perf_counter() - start)
+
+    def call(runtime: edgebert.Runtime, questions: list[_Question]) -> list[Choice]:
+        return runtime.choose(questions, on_long=args.on_long)
+
+    done = "chose for %d prompts in %.2f s"
+    for number, one, result in each_result(args, _questions(args), call, done=done, size=_CHUNK):
+        print(_json(one, result) if args.json else _row(number, result))
     return 0
 
 

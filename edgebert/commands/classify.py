@@ -4,28 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import logging
-import time
 
-from edgebert.commands.arguments import (
-    add_bundle,
-    add_on_long,
-    add_runtime,
-    open_runtime,
-    positive,
-)
-from edgebert.commands.texts import (
-    Text,
-    add_texts,
-    as_fields,
-    chunked,
-    counted_from,
-    read_texts,
-    shown,
-)
+import edgebert
+from edgebert.commands.arguments import add_bundle, add_on_long, add_runtime, positive
+from edgebert.commands.results import each_result
+from edgebert.commands.texts import Text, add_texts, as_fields, read_texts, shown
 from edgebert.types import Classification
-
-logger = logging.getLogger(__name__)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -45,16 +29,13 @@ def run(args: argparse.Namespace) -> int:
     Labels of a multi-label bundle are joined with ``|``, as in its training files; none at all
     is an empty first column.
     """
-    count, start = 0, time.perf_counter()
-    with open_runtime(args) as runtime:
-        for texts in chunked(read_texts(args)):
-            with counted_from(count):
-                results = runtime.classify(texts, top_k=args.top_k, on_long=args.on_long)
-            for text, result in zip(texts, results, strict=True):
-                print(_json(text, result) if args.json else _row(text, result))
-            count += len(texts)
-    seconds = time.perf_counter() - start
-    logger.info("classified %d texts in %.2f s", count, seconds)
+
+    def call(runtime: edgebert.Runtime, texts: list[Text]) -> list[Classification]:
+        return runtime.classify(texts, top_k=args.top_k, on_long=args.on_long)
+
+    done = "classified %d texts in %.2f s"
+    for _, text, result in each_result(args, read_texts(args), call, done=done):
+        print(_json(text, result) if args.json else _row(text, result))
     return 0
 
 

@@ -4,29 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import logging
-import time
 from dataclasses import asdict
 
-from edgebert.commands.arguments import (
-    add_bundle,
-    add_on_long,
-    add_runtime,
-    open_runtime,
-    positive,
-)
-from edgebert.commands.texts import (
-    Text,
-    add_texts,
-    as_fields,
-    chunked,
-    counted_from,
-    read_texts,
-    shown,
-)
+import edgebert
+from edgebert.commands.arguments import add_bundle, add_on_long, add_runtime, positive
+from edgebert.commands.results import each_result
+from edgebert.commands.texts import Text, add_texts, as_fields, read_texts, shown
 from edgebert.types import Filling
-
-logger = logging.getLogger(__name__)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -44,16 +28,14 @@ def run(args: argparse.Namespace) -> int:
     The number is the text's, and the mask its place among the masks of that text, both from 1. With
     ``--json`` each text is a line.
     """
-    count, start = 0, time.perf_counter()
-    with open_runtime(args) as runtime:
-        for chunk in chunked(read_texts(args)):
-            texts = [str(text) for text in chunk]  # no --pairs: they are strings
-            with counted_from(count):
-                results = runtime.fill_mask(texts, top_k=args.top_k, on_long=args.on_long)
-            for text, masks in zip(texts, results, strict=True):
-                count += 1
-                print(_json(text, masks) if args.json else _rows(count, masks))
-    logger.info("filled the masks of %d texts in %.2f s", count, time.perf_counter() - start)
+
+    def call(runtime: edgebert.Runtime, texts: list[Text]) -> list[list[list[Filling]]]:
+        strings = [str(text) for text in texts]  # no --pairs: they are
+        return runtime.fill_mask(strings, top_k=args.top_k, on_long=args.on_long)
+
+    done = "filled the masks of %d texts in %.2f s"
+    for number, text, masks in each_result(args, read_texts(args), call, done=done):
+        print(_json(text, masks) if args.json else _rows(number, masks))
     return 0
 
 

@@ -4,20 +4,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import logging
-import time
 
-from edgebert.commands.arguments import add_bundle, add_on_long, add_runtime, open_runtime
-from edgebert.commands.texts import (
-    add_texts,
-    as_fields,
-    chunked,
-    counted_from,
-    read_texts,
-    shown,
-)
-
-logger = logging.getLogger(__name__)
+import edgebert
+from edgebert.commands.arguments import add_bundle, add_on_long, add_runtime
+from edgebert.commands.results import each_result
+from edgebert.commands.texts import Text, add_texts, as_fields, read_texts, shown
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,16 +21,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print ``score<TAB>text`` for each input, or a JSON object a line."""
-    count, start = 0, time.perf_counter()
-    with open_runtime(args) as runtime:
-        for texts in chunked(read_texts(args)):
-            with counted_from(count):
-                scores = runtime.score(texts, on_long=args.on_long)
-            for text, score in zip(texts, scores.tolist(), strict=True):
-                if args.json:
-                    print(json.dumps({**as_fields(text), "score": score}, ensure_ascii=False))
-                else:
-                    print(f"{score:.4f}\t{shown(text)}")
-            count += len(texts)
-    logger.info("scored %d inputs in %.2f s", count, time.perf_counter() - start)
+
+    def call(runtime: edgebert.Runtime, texts: list[Text]) -> list[float]:
+        scores: list[float] = runtime.score(texts, on_long=args.on_long).tolist()
+        return scores
+
+    done = "scored %d inputs in %.2f s"
+    for _, text, score in each_result(args, read_texts(args), call, done=done):
+        if args.json:
+            print(json.dumps({**as_fields(text), "score": score}, ensure_ascii=False))
+        else:
+            print(f"{score:.4f}\t{shown(text)}")
     return 0

@@ -4,24 +4,14 @@ from __future__ import annotations
 
 import argparse
 import json
-import logging
-import time
 from dataclasses import asdict
 
-from edgebert.commands.arguments import add_bundle, add_on_long, add_runtime, open_runtime
-from edgebert.commands.texts import (
-    Text,
-    add_texts,
-    as_fields,
-    chunked,
-    counted_from,
-    read_texts,
-    shown,
-)
+import edgebert
+from edgebert.commands.arguments import add_bundle, add_on_long, add_runtime
+from edgebert.commands.results import each_result
+from edgebert.commands.texts import Text, add_texts, as_fields, read_texts, shown
 from edgebert.tagging import AGGREGATIONS
 from edgebert.types import Entity, Tagging
-
-logger = logging.getLogger(__name__)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -44,22 +34,17 @@ def run(args: argparse.Namespace) -> int:
     The number is the input's, from 1; an input without entities has no line. With ``--json`` each
     input is a line.
     """
-    count, start = 0, time.perf_counter()
-    with open_runtime(args) as runtime:
-        for texts in chunked(read_texts(args)):
-            with counted_from(count):
-                results = runtime.tag(
-                    [str(text) for text in texts],
-                    aggregation=args.aggregation,
-                    on_long=args.on_long,
-                )
-            for text, result in zip(texts, results, strict=True):
-                count += 1
-                if args.json:
-                    print(_json(text, result))
-                for entity in () if args.json else result.entities:
-                    print(_row(count, entity))
-    logger.info("tagged %d texts in %.2f s", count, time.perf_counter() - start)
+
+    def call(runtime: edgebert.Runtime, texts: list[Text]) -> list[Tagging]:
+        strings = [str(text) for text in texts]  # no --pairs: they are
+        return runtime.tag(strings, aggregation=args.aggregation, on_long=args.on_long)
+
+    done = "tagged %d texts in %.2f s"
+    for number, text, result in each_result(args, read_texts(args), call, done=done):
+        if args.json:
+            print(_json(text, result))
+        for entity in () if args.json else result.entities:
+            print(_row(number, entity))
     return 0
 
 

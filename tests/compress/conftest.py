@@ -1,4 +1,4 @@
-"""Teachers of two layers, made once for all tests of whole steps."""
+"""Teachers of two layers, made once for all tests of whole steps, and a checkpoint a test."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 from tests.compress.bad_inputs import Case
 from tests.compress.steps import Lab, distill_settings, train_settings
-from tests.tiny import write_sentiment
+from tests.tiny import write_classifier, write_sentiment
 
 
 @pytest.fixture(scope="session")
@@ -45,3 +45,10 @@ def tflite_lab(tmp_path_factory):
     from tests.compress.tflite_files import make_lab
 
     return make_lab(tmp_path_factory.mktemp("tflite"))
+
+
+@pytest.fixture
+def checkpoint(tmp_path):
+    """A classifier of two layers, which a test may damage."""
+    write_classifier(tmp_path / "model")
+    return tmp_path / "model"

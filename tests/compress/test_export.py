@@ -15,6 +15,7 @@ import edgebert
 from compress.bundles.golden import ODD_TEXT
 from compress.export import ExportConfig, export
 from compress.report import load_report
+from compress.scoring import probe
 from edgebert.manifest import Manifest
 from tests.compress.exports import embedder_config
 from tests.tiny import SPECIAL_IDS, WORDS, write_classifier, write_sentiment
@@ -233,9 +234,10 @@ def test_pairs_go_through_the_bundle_as_pairs(tmp_path):
     assert manifest.golden.input_ids[0].count(SPECIAL_IDS["sep_token_id"]) == 2
 
 
-def test_fill_mask_is_gated_by_masked_tokens(tmp_path):
+def test_fill_mask_is_gated_by_masked_tokens_and_says_of_how_many_texts(tmp_path, monkeypatch):
     from tests.tiny import bert_config, write_tokenizer
 
+    monkeypatch.setattr(probe, "MAX_MASKED_TEXTS", 50)
     torch.manual_seed(0)
     write_tokenizer(tmp_path / "model")
     config = bert_config(hidden_size=64, intermediate_size=128)
@@ -252,6 +254,9 @@ def test_fill_mask_is_gated_by_masked_tokens(tmp_path):
     )
     assert result.metric == "accuracy"
     assert result.rows[0].gate.passed
+    report = load_report(tmp_path / "b")
+    assert (report.data["dev"].rows, report.data["dev"].measured) == (120, 50)
+    assert report.notes[0] == "accuracy on dev is of 50 of 120 texts"
 
 
 def test_a_busy_machine_is_told_in_the_notes(classifier_bundle):

@@ -149,6 +149,15 @@ def test_a_model_that_cannot_be_traced_is_named(tmp_path, monkeypatch):
         export_openvino(module, tmp_path / "m.xml", max_length=64)
 
 
+@pytest.mark.parametrize("head", ["Model", "ForSequenceClassification"])
+def test_no_loss_is_asked_for_on_the_way(tmp_path, monkeypatch, head):
+    said: list[str] = []
+    monkeypatch.setattr(transformers.modeling_utils.logger, "warning_once", said.append)
+    module = GraphModule(build("Bert", head), HEADS[head])
+    export_openvino(module, tmp_path / "m.xml", max_length=64)
+    assert said == []
+
+
 def test_equal_models_make_equal_files(tmp_path):
     module = GraphModule(build("Bert", "ForMaskedLM"), HEADS["ForMaskedLM"])
     for name in ("one", "two"):

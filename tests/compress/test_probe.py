@@ -10,6 +10,7 @@ import transformers
 from compress.data.load import make_split
 from compress.models.graph_module import GraphModule
 from compress.models.task_head import TaskHead
+from compress.scoring import probe as module
 from compress.scoring.probe import (
     engine_rows,
     make_probe,
@@ -19,7 +20,7 @@ from compress.scoring.probe import (
     torch_rows,
 )
 from edgebert.tokenizer import Tokenizer
-from tests.tiny import SPECIAL_IDS, bert_config, write_tokenizer
+from tests.tiny import SPECIAL_IDS, VOCAB, bert_config, write_tokenizer
 
 TEXTS = ["good film", "the plot is very dull , not fun .", "bad", "hello world " * 20]
 CONTEXTS = ["the good film", "a dull plot " * 12, "fun", "very very bad"]
@@ -146,3 +147,20 @@ def test_speed_is_counted_in_rows_of_the_model(tokenizer):
     model, head = model_of("token-classification")
     rows = torch_rows(model, probe_of("token-classification", head, tokenizer))
     assert rows.texts_per_s == pytest.approx(rows.runs / rows.seconds)
+
+
+def test_fill_mask_measures_evenly_spaced_texts_of_a_long_split(tokenizer, monkeypatch, caplog):
+    monkeypatch.setattr(module, "MAX_MASKED_TEXTS", 3)
+    words = ["good", "bad", "fun", "dull", "film"]
+    split = make_split("test", "here", words)
+    probe = make_probe(split, TaskHead(task="fill-mask"), tokenizer, max_length=8, mask_id=4)
+    assert probe.rows.owners.tolist() == [0, 2, 4]  # the first, the middle and the last
+    assert probe.answers.tolist() == [VOCAB.index(word) for word in ("good", "fun", "film")]
+    assert (probe.measured, len(probe.split)) == (3, 5)
+    assert "here: fill-mask is measured on 3 of 5 texts" in caplog.text
+
+
+@pytest.mark.parametrize("task", HEADS)
+def test_a_short_split_is_measured_whole(task, tokenizer):
+    probe = probe_of(task, model_of(task)[1], tokenizer)
+    assert probe.measured == len(probe.split)

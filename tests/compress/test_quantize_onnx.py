@@ -21,6 +21,7 @@ from tests.tiny import bert_config
 # Per layer: query, key, value, attention output, up, down. Then the pooler and the classifier.
 MATMULS, GATHERS = 2 * 6 + 2, 3
 EXPORTER = OnnxExporter()
+LOST = "/model/bert/encoder/layer.1/output/dense/MatMul"
 
 
 @pytest.fixture(scope="module")
@@ -134,6 +135,40 @@ def test_what_a_recipe_missed_is_named(classifier, tmp_path, monkeypatch):
     converted = EXPORTER.quantize(classifier, tmp_path / "q.onnx", recipe="lazy")
     assert converted.names == ()
     assert len(converted.missed) == MATMULS + GATHERS
+
+
+def _without_node(graph, name):
+    kept = [node for node in graph.node if node.name != name]
+    graph.ClearField("node")
+    graph.node.extend(kept)
+
+
+def _with_computed_weight(graph, name):
+    node = next(node for node in graph.node if node.name == name)
+    node.input[1] = "made_elsewhere"
+
+
+@pytest.mark.parametrize("spoil", [_without_node, _with_computed_weight])
+def test_a_weight_that_is_neither_float_nor_int8_is_missed(
+    classifier, tmp_path, monkeypatch, spoil
+):
+    def convert(model, target, exclude):
+        RECIPES["dynamic"].convert(model, target, exclude)
+        made = onnx.load(target)
+        spoil(made.graph, f"{LOST}_quant")
+        onnx.save(made, target)
+
+    spoiled = dataclasses.replace(RECIPES["dynamic"], convert=convert)
+    monkeypatch.setitem(RECIPES, "spoiled", spoiled)
+    converted = EXPORTER.quantize(classifier, tmp_path / "q.onnx", recipe="spoiled")
+    assert converted.missed == (LOST,)
+    assert (converted.matmuls, converted.gathers) == (MATMULS - 1, GATHERS)
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_both_recipes_leave_nothing_out(classifier, tmp_path, recipe):
+    converted = EXPORTER.quantize(classifier, tmp_path / "q.onnx", recipe=recipe)
+    assert (len(converted.names), converted.missed) == (MATMULS + GATHERS, ())
 
 
 def test_an_unknown_recipe_names_the_known_ones(classifier, tmp_path):

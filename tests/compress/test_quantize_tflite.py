@@ -114,6 +114,28 @@ def test_a_recipe_that_converts_nothing_is_seen(lab, tmp_path, monkeypatch):
     assert (converted.names, len(converted.missed)) == ((), MATMULS + GATHERS)
 
 
+@pytest.mark.parametrize("signature", [0, 1])
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_a_weight_that_vanishes_from_one_signature_is_missed(
+    lab, tmp_path, monkeypatch, recipe, signature
+):
+    lost = "/model/bert/encoder/layer.1/output/dense/MatMul"
+
+    def convert(source, exclude):
+        model = RECIPES[recipe].convert(source, exclude)
+        for use in list(weight_uses(model)):
+            if (use.name, use.graph) == (lost, signature):
+                model.subgraphs[signature].operators.remove(use.operator)
+        return model
+
+    monkeypatch.setitem(
+        module.RECIPES, "spoiled", dataclasses.replace(RECIPES[recipe], convert=convert)
+    )
+    converted = EXPORTER.quantize(lab.path, tmp_path / "q.tflite", recipe="spoiled")
+    assert converted.missed == (lost,)
+    assert (converted.matmuls, converted.gathers) == (MATMULS - 1, GATHERS)
+
+
 def test_a_quantizer_that_fails_is_a_refusal(lab, tmp_path, monkeypatch):
     broken = dataclasses.replace(RECIPES["dynamic"], convert=lambda *_: {}["scale"])
     monkeypatch.setitem(module.RECIPES, "broken", broken)

@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from compress.report import ClassRecord, Latency, Report
+from compress.report import ClassRecord, Latency, Report, SplitRecord
 from compress.reporting.html import fastest, render_html
 from compress.reporting.plots import Mark, bars, squares, ticks_of
 from tests.compress.sample_report import (
@@ -171,3 +171,13 @@ def test_a_refusal_is_told_with_its_reason():
     page = render_html(sample_report(refused=(refused_row(),)))
     assert "Refused by its gate: OpenVINO INT8" in page
     assert refused_row().gate.reasons[0] in page
+
+
+def test_a_split_that_was_measured_in_part_says_how_many_rows():
+    part, whole = (SplitRecord(rows=1821, sha256="0" * 64, measured=n) for n in (500, 1821))
+    assert "1,821 rows, 500 of them measured" in render_html(sample_report_of(part))
+    assert "measured, " not in render_html(sample_report_of(whole))
+
+
+def sample_report_of(test: SplitRecord) -> Report:
+    return replace(sample_report(), data={"test": test})

@@ -46,7 +46,7 @@ def left_in(folder):
 
 def test_a_recipe_that_leaves_weights_in_fp32_is_refused_with_their_count(tmp_path):
     quantization = quantization_of(tmp_path, FakeExporter(missed=("q0", "k0")))
-    with pytest.raises(GateError, match="converted 5 of 7 weights; still in FP32: q0, k0"):
+    with pytest.raises(GateError, match="converted 5 of 7 weights; not in INT8: q0, k0"):
         quantization.convert_all(tmp_path / "int8.net")
     assert left_in(tmp_path) == ["fp32.bin", "fp32.net"]
 

@@ -43,6 +43,13 @@ def test_place_hard_loss_is_the_log_of_the_true_candidate():
     assert found.item() == pytest.approx(expected)
 
 
+def test_an_item_without_a_true_candidate_does_not_count():
+    logits, mask = torch.tensor([[LOG3, 0.0], [0.0, 9.0]]), torch.ones(2, 2)
+    found = place_hard_loss(logits, torch.tensor([1, -100]), mask=mask)
+    assert found.item() == pytest.approx(-math.log(0.25))
+    assert place_hard_loss(logits, torch.tensor([-100, -100]), mask=mask).item() == 0.0
+
+
 def test_tag_loss_averages_over_a_texts_tagged_tokens_then_over_texts():
     logits = torch.tensor([[[LOG3, 0.0], [0.0, 0.0], [9.0, 0.0]], [[0.0, 0.0], [5.0, 5.0], [0, 7]]])
     labels = torch.tensor([[1, 0, -100], [0, -100, -100]])

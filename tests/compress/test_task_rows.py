@@ -148,3 +148,28 @@ def test_an_answer_counts_in_the_windows_that_hold_all_of_it(tokenizer):
         assert held == (["good", "plot"] if "plot" in tokens(rows, row) else ["[CLS]"])
     assert sum(first > 0 for first, _ in targets) == 1
     assert len(rows) > 3
+
+
+def test_a_question_whose_answer_no_window_holds_teaches_nothing(tokenizer, caplog):
+    long = "very good plot not fun but dull"  # 7 tokens; a window has room for 6 of a context
+    contexts = ["the film . " * 3 + long, "the good film", "the film . " * 3 + long]
+    labels = [((long, 33),), (("good", 4),), ()]
+    split = make_split("train", "here", ["not"] * 3, text_pairs=contexts, labels=labels)
+    head = TaskHead(task="question-answering")
+    rows = make_rows(split, head, tokenizer, max_length=10, stride=3)
+    targets = make_targets(rows, split, head)
+    found = [targets.batch(rows.rows_of([example]), 10).tolist() for example in range(3)]
+    assert len(found[0]) > 2
+    assert found[0] == [[-100, -100]] * len(found[0])
+    assert found[1] == [[4, 4]]
+    assert found[2] == [[0, 0]] * len(found[2])  # it has no answer, which is to be learned
+    assert "here: 1 of 2 answers are whole in no window of 10 tokens" in caplog.text
+
+
+def test_answers_that_windows_hold_warn_of_nothing(tokenizer, caplog):
+    split = make_split(
+        "train", "here", ["not"], text_pairs=["the good film"], labels=[(("good", 4),)]
+    )
+    head = TaskHead(task="question-answering")
+    make_targets(make_rows(split, head, tokenizer, max_length=10), split, head)
+    assert not caplog.records

@@ -7,6 +7,7 @@ weight, those of a token its hidden state times a weight.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -207,6 +208,14 @@ def write_bundle(
     )
     manifest.save(directory)
     return manifest
+
+
+def change_manifest(directory: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    """Let ``change`` edit what ``edgebert.json`` says, unchecked."""
+    path = directory / "edgebert.json"
+    data = json.loads(path.read_text())
+    change(data)
+    path.write_text(json.dumps(data))
 
 
 def _artifact(directory: Path, path: str, precision: str) -> Artifact:

@@ -6,7 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from tests.tiny import write_tokenizer
+from edgebert.errors import BundleError
+from tests.tiny import VOCAB, write_tokenizer
 
 WORDS = ["good", "bad", "film", "very", "dull"]
 MIXED = [" ".join(WORDS[(i + n) % 5] for i in range(n % 23)) for n in range(50)]
@@ -119,6 +120,20 @@ def test_a_model_with_segments_and_a_tokenizer_without_gets_zeros(runtime_of, me
 @pytest.mark.parametrize("method", METHODS)
 def test_a_model_without_segments_is_fed_what_it_declares(runtime_of, method):
     assert len(opened(runtime_of, method, types=False)(["good", "film"])) == 2
+
+
+def with_small_table(directory):
+    """Say that the model has no row for the last token."""
+    write_tokenizer(directory)
+    (directory / "config.json").write_text(json.dumps({"vocab_size": len(VOCAB) - 1}))
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_token_that_the_model_has_no_row_for_is_named(runtime_of, method):
+    call = opened(runtime_of, method, tokenizer=with_small_table)
+    assert len(call(["good 8"])) == 1
+    with pytest.raises(BundleError, match=rf"gives '9' the id {len(VOCAB) - 1}, but the model has"):
+        call(["good 8", "good 9"])
 
 
 def test_a_second_text_is_windowed_though_no_segment_tells_it_apart(runtime_of):

@@ -7,7 +7,7 @@ import pytest
 import tokenizers
 from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
 
-from edgebert.errors import DamagedBundleError, InputError
+from edgebert.errors import BundleError, DamagedBundleError, InputError
 from edgebert.tokenizer import Tokenizer
 from tests.edgebert.bundles import TABLE, hidden_by_hand
 from tests.tiny import SPECIAL_IDS, VOCAB, write_tokenizer
@@ -70,6 +70,29 @@ def test_more_tokens_than_there_are_give_all(runtime_of):
     assert sum(one.score for one in masks[0]) == pytest.approx(1.0, abs=1e-4)
     with pytest.raises(InputError, match="top_k is 0"):
         runtime_of("fill-mask").fill_mask(["[MASK]"], top_k=0)
+
+
+def with_gaps(directory):
+    """Take away the tokens with two ids in the midst, as a trimmed vocabulary may lack some."""
+    write_tokenizer(directory)
+    path = directory / "tokenizer.json"
+    settings = json.loads(path.read_text())
+    for word in ("film", "very"):
+        del settings["model"]["vocab"][word]
+    path.write_text(json.dumps(settings))
+
+
+def test_every_token_may_fill_a_mask_and_no_id_without_a_token(runtime_of):
+    ((mask,),) = runtime_of("fill-mask", tokenizer=with_gaps).fill_mask(["[MASK]"], top_k=10_000)
+    assert {one.token_id for one in mask} == set(range(len(VOCAB))) - set(ids_of("film", "very"))
+    assert all(one.token for one in mask)
+
+
+def test_logits_for_no_token_at_all_are_refused(runtime_of, monkeypatch):
+    runtime = runtime_of("fill-mask")
+    monkeypatch.setattr(runtime._tokenizer, "ids", np.array([len(VOCAB)]))
+    with pytest.raises(BundleError, match=f"gives {len(VOCAB)} logits a token"):
+        runtime.fill_mask(["[MASK]"])
 
 
 def test_masks_come_back_in_the_order_of_the_texts(runtime_of):

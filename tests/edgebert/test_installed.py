@@ -1,11 +1,13 @@
-"""Versions of engines, read without importing one."""
+"""Versions of engines, read without importing one, and what they are too old for."""
 
 import sys
+from dataclasses import replace
 
 import pytest
 
 import runtimes
-from edgebert.installed import engine_versions, installed_version
+from edgebert.bundle import Bundle
+from edgebert.installed import engine_versions, installed_version, why_unsuited
 
 
 @pytest.fixture
@@ -48,3 +50,49 @@ def test_an_engine_that_is_absent_has_no_version(monkeypatch):
     monkeypatch.setitem(runtimes.BACKENDS, "x", spec)
     assert installed_version("x") is None
     assert engine_versions({"x"}) == []
+
+
+def artifact_of(directory, min_engine):
+    return replace(Bundle(directory).manifest.artifacts[0], min_engine=min_engine)
+
+
+@pytest.mark.onnx
+@pytest.mark.parametrize(
+    ("needed", "installed", "suits"),
+    [
+        ("onnxruntime 1.22", "1.22.0", True),
+        ("onnxruntime 1.22.0", "1.22", True),
+        ("onnxruntime 1.9", "1.22.1", True),
+        ("onnxruntime 1.22", "1.9.1", False),
+        ("onnxruntime 1.22", "1.22.1.dev3", True),
+        ("onnxruntime 1.22", None, True),
+        ("tflite-runtime 2.14", "1.22", False),
+    ],
+)
+def test_an_engine_must_be_new_enough(pairs_dir, monkeypatch, needed, installed, suits):
+    monkeypatch.setattr(
+        "edgebert.installed.installed_version", lambda _: ("onnxruntime", installed)
+    )
+    reason = why_unsuited(artifact_of(pairs_dir, needed))
+    assert (reason is None) is suits
+    assert suits or reason.startswith(f"it needs {needed}")
+
+
+@pytest.mark.onnx
+@pytest.mark.parametrize(
+    ("needed", "installed", "suits"),
+    [
+        ("tflite-runtime 2.14", ("ai-edge-litert", "2.3.0"), True),
+        ("ai-edge-litert 2.1", ("tflite-runtime", "2.14.0"), False),
+        ("tflite-runtime 2.14", ("tflite-runtime", "2.14.0"), True),
+    ],
+)
+def test_a_successor_suits_and_a_predecessor_does_not(
+    pairs_dir, monkeypatch, needed, installed, suits
+):
+    spec = runtimes.BackendSpec(
+        "x:Y", requires=("ai_edge_litert", "tflite_runtime"), extra="tflite"
+    )
+    monkeypatch.setitem(runtimes.BACKENDS, "onnx", spec)
+    monkeypatch.setattr("edgebert.installed.installed_version", lambda _: installed)
+    assert (why_unsuited(artifact_of(pairs_dir, needed)) is None) is suits

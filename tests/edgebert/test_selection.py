@@ -1,6 +1,5 @@
 """What ``auto`` takes: engines that stand in for others, at a pace of their own."""
 
-import json
 import logging
 import os
 from functools import partial
@@ -8,17 +7,17 @@ from functools import partial
 import pytest
 
 from edgebert import Runtime, loading, selection
-from edgebert.bundle import Bundle, why_not_here
+from edgebert.bundle import Bundle
+from edgebert.commands.verify import verify
 from edgebert.errors import (
-    BackendError,
     BackendRunError,
     BackendUnavailableError,
     DamagedBundleError,
     SelfTestError,
 )
-from edgebert.installed import why_unsuited
-from runtimes import BACKENDS, BackendSpec
+from runtimes import BackendSpec, SessionOptions
 from tests.edgebert import fakes
+from tests.edgebert.bundles import change_manifest
 from tests.edgebert.fakes import Fake
 
 pytestmark = pytest.mark.onnx
@@ -46,13 +45,6 @@ def measurements(monkeypatch):
         selection, "measure", lambda *args, **more: calls.append(1) or real(*args, **more)
     )
     return calls
-
-
-def change(directory, what):
-    path = directory / "edgebert.json"
-    data = json.loads(path.read_text())
-    what(data)
-    path.write_text(json.dumps(data))
 
 
 def test_auto_takes_the_fastest_and_says_of_how_many(three):
@@ -101,7 +93,7 @@ def test_another_number_of_threads_or_cpu_or_engine_is_measured_again(
 
 def test_a_changed_manifest_is_measured_again(three, measurements):
     Runtime(three, threads=1).close()
-    change(three, lambda data: data.update(lineage=[{"step": "slim"}]))
+    change_manifest(three, lambda data: data.update(lineage=[{"step": "slim"}]))
     Runtime(three, threads=1).close()
     assert len(measurements) == 2
 
@@ -171,7 +163,7 @@ def test_auto_never_takes_what_fails_its_self_test(three):
     def spoil(data):
         data["artifacts"][1]["golden"][0][0] += 0.5
 
-    change(three, spoil)
+    change_manifest(three, spoil)
     with pytest.raises(SelfTestError, match=r"quick/model_fp32.onnx on .* is off by 0\.5"):
         Runtime(three, threads=1)
     assert Fake.open_now == 0
@@ -212,6 +204,39 @@ def test_a_remembered_winner_that_is_damaged_is_an_error(three):
         assert "fallback, as quick/fp32 can't be used (Bundle damaged" in runtime.info.why
 
 
+def test_a_loser_that_was_cut_short_is_an_error_at_every_load(three):
+    Runtime(three, threads=1).close()
+    os.truncate(three / "slow/model_int8.onnx", 10)
+    with pytest.raises(DamagedBundleError, match=r"slow/model_int8.onnx has 10 bytes"):
+        Runtime(three, threads=1)
+    with Runtime(three, threads=1, fallback=True) as runtime:
+        assert "quick/fp32: fastest of 3 measured at an earlier load" in runtime.info.why
+        assert "fallback, as slow/int8 can't be used (Bundle damaged" in runtime.info.why
+
+
+def test_a_changed_byte_of_a_loser_is_found_at_the_first_load_and_by_verify(three):
+    whole = (three / "slow/model_int8.onnx").read_bytes()
+    changed = whole[:-1] + bytes([whole[-1] ^ 1])
+    (three / "slow/model_int8.onnx").write_bytes(changed)
+    with pytest.raises(DamagedBundleError, match=r"slow/model_int8.onnx has sha256 "):
+        Runtime(three, threads=1)
+    assert Fake.opened == []
+    (three / "slow/model_int8.onnx").write_bytes(whole)
+    Runtime(three, threads=1).close()
+    (three / "slow/model_int8.onnx").write_bytes(changed)
+    Runtime(three, threads=1).close()  # opens the fastest alone, and hashes nothing else
+    bundle = Bundle(three)
+    verdicts = [verify(bundle, one, SessionOptions(threads=1)) for one in bundle.manifest.artifacts]
+    assert [one.files for one in verdicts] == ["failed", "passed", "passed"]
+    assert "slow/model_int8.onnx has sha256 " in verdicts[0].detail
+
+
+def test_a_named_backend_does_not_look_at_the_files_of_others(three):
+    os.truncate(three / "slow/model_int8.onnx", 10)
+    with Runtime(three, backend="quick", threads=1) as runtime:
+        assert runtime.info.backend == "quick"
+
+
 def test_an_engine_that_fails_while_it_is_timed_is_an_error(embedder_dir, engines):
     del engines
     fakes.move_artifacts(embedder_dir, "sick/int8", "slow/fp32")
@@ -243,67 +268,3 @@ def test_a_fallback_keeps_to_the_precision_and_then_to_the_engine_that_was_asked
     assert fallbacks("quick", "fp32") == ["quick/fp32", "slow/fp32", "slow/int8"]
     assert fallbacks("slow", "auto") == ["slow/int8", "slow/fp32", "quick/fp32"]
     assert fallbacks("auto", "auto")[0] == "slow/int8"
-
-
-def artifact_of(directory, min_engine):
-    change(directory, lambda data: data["artifacts"][0].update(min_engine=min_engine))
-    return Bundle(directory).manifest.artifacts[0]
-
-
-@pytest.mark.parametrize(
-    ("needed", "installed", "suits"),
-    [
-        ("onnxruntime 1.22", "1.22.0", True),
-        ("onnxruntime 1.22.0", "1.22", True),
-        ("onnxruntime 1.9", "1.22.1", True),
-        ("onnxruntime 1.22", "1.9.1", False),
-        ("onnxruntime 1.22", "1.22.1.dev3", True),
-        ("onnxruntime 1.22", None, True),
-        ("tflite-runtime 2.14", "1.22", False),
-    ],
-)
-def test_an_engine_must_be_new_enough(pairs_dir, monkeypatch, needed, installed, suits):
-    monkeypatch.setattr(
-        "edgebert.installed.installed_version", lambda _: ("onnxruntime", installed)
-    )
-    reason = why_unsuited(artifact_of(pairs_dir, needed))
-    assert (reason is None) is suits
-    assert suits or reason.startswith(f"it needs {needed}")
-
-
-@pytest.mark.parametrize(
-    ("needed", "installed", "suits"),
-    [
-        ("tflite-runtime 2.14", ("ai-edge-litert", "2.3.0"), True),
-        ("ai-edge-litert 2.1", ("tflite-runtime", "2.14.0"), False),
-        ("tflite-runtime 2.14", ("tflite-runtime", "2.14.0"), True),
-    ],
-)
-def test_a_successor_suits_and_a_predecessor_does_not(
-    pairs_dir, monkeypatch, needed, installed, suits
-):
-    spec = BackendSpec("x:Y", requires=("ai_edge_litert", "tflite_runtime"), extra="tflite")
-    monkeypatch.setitem(BACKENDS, "onnx", spec)
-    monkeypatch.setattr("edgebert.installed.installed_version", lambda _: installed)
-    assert (why_unsuited(artifact_of(pairs_dir, needed)) is None) is suits
-
-
-def test_an_artifact_for_a_newer_engine_is_left_out_by_auto_and_refused_by_name(embedder_dir):
-    def ask(data):
-        data["artifacts"][1]["min_engine"] = "onnxruntime 99.1"
-
-    change(embedder_dir, ask)
-    with Runtime(embedder_dir) as runtime:
-        assert runtime.info.precision == "fp32"
-        assert "onnx/int8 is left out: it needs onnxruntime 99.1 or newer" in runtime.info.why
-    with pytest.raises(BackendError, match=r"onnx/int8: it needs onnxruntime 99\.1 or newer, inst"):
-        Runtime(embedder_dir, precision="int8")
-    with Runtime(embedder_dir, precision="int8", fallback=True) as runtime:
-        assert runtime.info.precision == "fp32"
-
-
-def test_a_backend_of_a_newer_edgebert_is_no_candidate(embedder_dir):
-    change(embedder_dir, lambda data: data["artifacts"][1].update(backend="marvel"))
-    bundle = Bundle(embedder_dir)
-    assert [item.backend for item in bundle.candidates()] == ["onnx"]
-    assert "pip install -U edgebert" in why_not_here(bundle.manifest.artifacts[1])

@@ -1,12 +1,8 @@
-"""What is OpenVINO's own: precision, shapes, threads, telemetry, damaged files."""
+"""What is OpenVINO's own: precision, shapes, threads, damaged files."""
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -15,27 +11,22 @@ import pytest
 from edgebert.errors import BackendRunError
 from edgebert.types import Batch
 from runtimes import SessionOptions
-from tests.edgebert.bundles import hidden_by_hand, write_graph
+from tests.edgebert.bundles import hidden_by_hand
 
 pytestmark = pytest.mark.openvino
 
 pytest.importorskip("openvino")
 
 from runtimes import openvino as module  # noqa: E402
-from runtimes.openvino import MAX_LENGTH_KEY, OpenVinoBackend, ov  # noqa: E402
+from runtimes.openvino import OpenVinoBackend, ov  # noqa: E402
+from tests.runtimes.openvino_model import LIMIT, write_openvino_model  # noqa: E402
 
-LIMIT = 50
 ONE_THREAD = SessionOptions(threads=1)
 
 
 @pytest.fixture(scope="module")
 def artifact(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("openvino")
-    write_graph(folder / "m.onnx", output="last_hidden_state")
-    model = ov.convert_model(str(folder / "m.onnx"))
-    model.set_rt_info(str(LIMIT), MAX_LENGTH_KEY)
-    ov.save_model(model, str(folder / "m.xml"), compress_to_fp16=False)
-    return folder / "m.xml"
+    return write_openvino_model(tmp_path_factory.mktemp("openvino"))
 
 
 @pytest.fixture
@@ -245,119 +236,8 @@ def test_opening_and_running_writes_no_file(artifact, tmp_path, monkeypatch):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["copy.bin", "copy.xml"]
 
 
-def run_python(code, *arguments):
-    return subprocess.run(
-        [sys.executable, "-c", code, *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-
-
-def test_importing_it_starts_no_thread_and_sends_nothing():
-    code = (
-        "import sys, threading, runtimes.openvino\n"
-        "print(threading.active_count(), sys.modules.get('openvino_telemetry'))"
-    )
-    assert run_python(code).stdout == "1 None\n"
-
-
-FORKING = """
-import ctypes, os, sys
-from pathlib import Path
-import numpy as np
-from runtimes.openvino import OpenVinoBackend
-from runtimes import SessionOptions
-from edgebert.types import Batch
-one = np.array([[2, 57, 3]])
-batch = Batch(one, np.ones_like(one), np.zeros_like(one), np.zeros(1, dtype=np.int64))
-path, options = Path(sys.argv[1]), SessionOptions(threads=2)
-parent = OpenVinoBackend(path, options)
-expected = parent.run(batch)["last_hidden_state"]
-child = os.fork()
-if child == 0:
-    ctypes.pythonapi.Py_IncRef(ctypes.py_object(parent))  # as edgebert.engine does
-    own = OpenVinoBackend(path, options)
-    same = np.array_equal(own.run(batch)["last_hidden_state"], expected)
-    sys.exit(0 if same else 3)
-_, status = os.waitpid(child, 0)
-print(os.waitstatus_to_exitcode(status))
-"""
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
-def test_a_forked_child_opens_its_own_and_ends(artifact):
-    done = run_python(FORKING, artifact)
-    assert (done.stdout, done.stderr) == ("0\n", "")
-
-
-SOAKING = """
-import sys, threading
-from pathlib import Path
-import numpy as np
-from runtimes.openvino import OpenVinoBackend
-from runtimes import SessionOptions
-from edgebert.types import Batch
-
-def resident():
-    pages = Path("/proc/self/statm").read_text().split()[1]
-    return int(pages) * 4096 / 1e6
-
-def run(backend, draw):
-    shape = draw.integers(1, 17), draw.integers(1, 51)
-    ids = draw.integers(5, 80, shape)
-    mask = (np.arange(shape[1]) < draw.integers(1, shape[1] + 1, shape[0])[:, None]).astype(int)
-    backend.run(Batch(ids, mask, np.zeros_like(ids), np.zeros(shape[0], dtype=np.int64)))
-    return shape[0]
-
-backend = OpenVinoBackend(Path(sys.argv[1]), SessionOptions(threads=1))
-draw = np.random.default_rng(0)
-texts, marks = 0, []
-for wanted in (5_000, 20_000):
-    while texts < wanted:
-        texts += run(backend, draw)
-    marks.append(resident())
-for _ in range(2000):  # a thread for each call
-    thread = threading.Thread(target=run, args=(backend, draw))
-    thread.start()
-    thread.join()
-print(marks[1] - marks[0], resident() - marks[1])
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="reads memory from /proc")
-def test_memory_is_flat_on_texts_of_random_length_and_with_ever_new_threads(artifact):
-    growth, more = map(float, run_python(SOAKING, artifact).stdout.split())
-    assert growth < 3  # MB
-    assert more < 3
-
-
 def test_of_an_outputs_names_the_known_one_is_taken(artifact, tmp_path):
     model = ov.Core().read_model(str(artifact))
     model.outputs[0].get_tensor().set_names({"12", "last_hidden_state"})
     ov.save_model(model, str(tmp_path / "m.xml"), compress_to_fp16=False)
     assert OpenVinoBackend(tmp_path / "m.xml", ONE_THREAD).outputs == ["last_hidden_state"]
-
-
-def test_ctrl_c_is_survived_after_two_were_closed_in_the_order_of_their_start(artifact):
-    code = f"""
-import signal
-from pathlib import Path
-from runtimes import SessionOptions, load_backend
-first, second = (
-    load_backend("openvino", Path({str(artifact)!r}), SessionOptions(threads=1)) for _ in range(2)
-)
-first.close()
-del first
-second.close()
-del second
-try:
-    signal.raise_signal(signal.SIGINT)
-except KeyboardInterrupt:
-    print("interrupted")
-"""
-    command = [sys.executable, "-X", "faulthandler", "-c", code]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-    assert (done.returncode, done.stdout) == (0, "interrupted\n"), done.stderr

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from edgebert.commands.results import each_result
 from edgebert.runtime import Runtime
 
 
@@ -53,7 +54,7 @@ def test_a_pair_without_a_tab_is_named(pairs_dir, edgebert, stdin):
 
 
 def test_a_text_too_long_is_counted_over_all_chunks(classifier_dir, edgebert, stdin, monkeypatch):
-    monkeypatch.setattr("edgebert.commands.texts.chunked.__kwdefaults__", {"size": 2}, raising=True)
+    monkeypatch.setitem(each_result.__kwdefaults__, "size", 2)
     stdin(b"a\nb\nc\n" + b"film " * 99 + b"\n")
     code, out, err = edgebert("classify", classifier_dir, "--on-long", "error")
     assert code == 1
