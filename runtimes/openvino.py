@@ -39,8 +39,6 @@ _VERSION = ov.get_version().partition("-")[0]
 _MOST_REQUESTS = 4  # they take turns on one stream; a second one's inputs are ready when it is due
 _INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 _TOKEN_OUTPUTS = ("start_logits", "end_logits", "last_hidden_state")
-_TOKEN_OUTPUTS = ("start_logits", "end_logits", "last_hidden_state")
-_TOKEN_OUTPUTS = ("start_logits", "end_logits", "last_hidden_state")
 _OUTPUTS = (
     *("logits", "start_logits", "end_logits"),
     *("last_hidden_state", "token_embeddings", "sentence_embedding"),

@@ -1,6 +1,7 @@
 """What every backend must do. A new one joins by adding its file to PATHS."""
 
 import numpy as np
+import onnx
 import pytest
 
 from edgebert.errors import BackendRunError, BackendUnavailableError, InputError
@@ -15,10 +16,15 @@ PATHS = {
 }
 
 
-@pytest.fixture(scope="module")
-def models(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("models")
+def write_models(folder, *, backwards=False):
+    """Write one model for each engine; its inputs may be declared in another order."""
     write_graph(folder / PATHS["onnx"], output="last_hidden_state")
+    if backwards:
+        model = onnx.load(folder / PATHS["onnx"])
+        inputs = list(model.graph.input)[::-1]
+        del model.graph.input[:]
+        model.graph.input.extend(inputs)
+        onnx.save(model, folder / PATHS["onnx"])
     if "openvino" in available_backends():
         from runtimes.openvino import ov
 
@@ -27,8 +33,13 @@ def models(tmp_path_factory):
     if "tflite" in available_backends():
         from tests.runtimes.tflite_graph import write_tflite_graph
 
-        write_tflite_graph(folder / PATHS["tflite"])
+        write_tflite_graph(folder / PATHS["tflite"], backwards=backwards)
     return folder
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    return write_models(tmp_path_factory.mktemp("models"))
 
 
 @pytest.fixture(params=[pytest.param(name, marks=getattr(pytest.mark, name)) for name in PATHS])
@@ -75,6 +86,18 @@ def test_outputs_are_float32_of_the_batchs_shape(backend):
 def test_the_result_is_that_of_a_hand_calculation(backend):
     found = backend.run(batch_of([2, 57, 3]))["last_hidden_state"][0]
     np.testing.assert_allclose(found, hidden_by_hand([2, 57, 3]), atol=1e-5)
+
+
+def test_inputs_are_bound_by_name_whatever_their_order_in_the_file(backend_name, tmp_path):
+    write_models(tmp_path, backwards=True)
+    path = tmp_path / PATHS[backend_name]
+    backend = load_backend(backend_name, path, SessionOptions(threads=1))
+    ids = np.array([[2, 57, 3]])
+    types = np.array([[0, 1, 1]])
+    found = backend.run(Batch(ids, np.ones_like(ids), types, np.zeros(1, dtype=np.int64)))
+    backend.close()
+    expected = hidden_by_hand([2, 57, 3], [0, 1, 1])
+    np.testing.assert_allclose(found["last_hidden_state"][0], expected, atol=1e-5)
 
 
 def test_padding_does_not_change_the_real_tokens(backend):

@@ -57,6 +57,7 @@ def write_tflite_graph(
     *,
     lengths: Sequence[int] = (4, 8, 32),
     row_scales: bool = False,
+    backwards: bool = False,
 ) -> None:
     """Write the model of `tests.edgebert.bundles`, with ``last_hidden_state``.
 
@@ -64,19 +65,20 @@ def write_tflite_graph(
         path: The file.
         lengths: One signature each.
         row_scales: Say of the table of words that it is INT8 with one scale a row.
+        backwards: Declare the inputs in another order.
     """
     model = schema.ModelT(
         version=3, operatorCodes=[], subgraphs=[], buffers=[schema.BufferT()], signatureDefs=[]
     )
     for length in lengths:
-        _add_signature(model, length, row_scales=row_scales)
+        _add_signature(model, length, row_scales=row_scales, step=-1 if backwards else 1)
     builder = flatbuffers.Builder(1 << 16)
     builder.Finish(model.Pack(builder), file_identifier=b"TFL3")
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(builder.Output())
 
 
-def _add_signature(model: Any, length: int, *, row_scales: bool) -> None:
+def _add_signature(model: Any, length: int, *, row_scales: bool, step: int) -> None:
     name = f"s{length}"
     graph = _Graph(model, name)
     inputs = [graph.tensor(key, (1, length), "i") for key in INPUTS]
@@ -110,14 +112,14 @@ def _add_signature(model: Any, length: int, *, row_scales: bool) -> None:
     count = graph.op("SUM", [real, first], (1, 1), keepDims=True)
     context = graph.op("DIV", [total, count], (1, HIDDEN))
     output = reshape(graph.op("ADD", [own, context], (length, HIDDEN)), 1, length, HIDDEN)
-    graph.graph.inputs, graph.graph.outputs = inputs, [output]
+    graph.graph.inputs, graph.graph.outputs = inputs[::step], [output]
     model.signatureDefs.append(
         schema.SignatureDefT(
             signatureKey=name,
             subgraphIndex=len(model.subgraphs) - 1,
             inputs=[
                 schema.TensorMapT(name=key, tensorIndex=tensor)
-                for key, tensor in zip(INPUTS, inputs, strict=True)
+                for key, tensor in list(zip(INPUTS, inputs, strict=True))[::step]
             ],
             outputs=[schema.TensorMapT(name="last_hidden_state", tensorIndex=output)],
         )
