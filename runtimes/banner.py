@@ -47,7 +47,10 @@ def _hold_back(known: bytes) -> Iterator[None]:
 
 
 def _pass_on(reader: int, kept: int, known: bytes) -> None:
-    with open(reader, "rb") as lines, open(kept, "wb", buffering=0) as stderr:
-        for line in lines:
-            if not line.startswith(known):
-                stderr.write(line)
+    try:
+        with open(reader, "rb") as lines:
+            for line in lines:
+                if not line.startswith(known):
+                    os.write(kept, line)
+    finally:
+        os.close(kept)

@@ -154,6 +154,22 @@ def test_the_self_test_runs_once_a_machine(embedder_dir, self_tests, monkeypatch
     assert len(self_tests) == 3
 
 
+@pytest.mark.parametrize(
+    "changed",
+    [
+        *("edgebert.__version__", "tokenizers.__version__", "numpy.__version__"),
+        "runtimes.onnx.OnnxBackend.engine",
+    ],
+)
+def test_another_version_of_what_computes_is_tested_again(
+    embedder_dir, self_tests, monkeypatch, changed
+):
+    Runtime(embedder_dir, precision="int8").close()
+    monkeypatch.setattr(changed, "99.0")
+    Runtime(embedder_dir, precision="int8").close()
+    assert len(self_tests) == 2
+
+
 def test_a_changed_manifest_is_tested_again(embedder_dir, self_tests):
     Runtime(embedder_dir, precision="int8").close()  # passes, and is remembered
     change_manifest(embedder_dir, lambda data: data.update(pooling="cls"))

@@ -148,6 +148,31 @@ def test_lowercase_and_accents_are_two_settings_that_are_both_kept(directory, tm
     assert stripped.input_ids.tolist() == plain.input_ids.tolist()
 
 
+@pytest.mark.parametrize(
+    ("normalizer", "text", "expected"),
+    [
+        ({"lowercase": False, "strip_accents": None}, "mở bài lạc", ["mở", "bài", "lạc"]),
+        ({"lowercase": True, "strip_accents": None}, "Mở BÀI lạc", ["mo", "bai", "lac"]),
+        ({"lowercase": True, "strip_accents": False}, "Mở BÀI lạc", ["mở", "bài", "lạc"]),
+        ({"handle_chinese_chars": True}, "的人有", ["的", "人", "有"]),
+        ({"handle_chinese_chars": False}, "的人有", ["的人有"]),
+        ({"clean_text": True}, "\uf059 mo", ["mo"]),  # of the private use area
+        ({"clean_text": False}, "\uf059 mo", ["[UNK]", "mo"]),
+    ],
+)
+def test_every_setting_of_the_normalizer_is_followed(
+    directory, tmp_path, normalizer, text, expected
+):
+    settings = json.loads((directory / "tokenizer.json").read_text())
+    settings["normalizer"].update(normalizer)
+    words = ["mở", "bài", "lạc", "mo", "bai", "lac", "的", "人", "有", "的人有"]
+    settings["model"]["vocab"].update({word: len(VOCAB) + i for i, word in enumerate(words)})
+    (tmp_path / "tokenizer.json").write_text(json.dumps(settings))
+    (one,) = Tokenizer(tmp_path, special_ids=SPECIAL_IDS).encode([text], max_length=None)
+    known = [*VOCAB, *words]
+    assert [known[token_id] for token_id in one.input_ids[1:-1]] == expected
+
+
 def test_sixteen_threads_with_different_lengths_get_their_own(tokenizer):
     text = " ".join(["good"] * 40)
 
