@@ -31,6 +31,7 @@ from compress.bundles.writer import (
     write_checkpoint,
     write_manifest,
 )
+from compress.data.encoding import require_known_ids
 from compress.data.task_data import Split, TaskData
 from compress.models.task_head import TaskHead
 from compress.reporting.records import ArtifactRow, Latency
@@ -86,6 +87,7 @@ def export_bundle(
 
     Raises:
         GateError: On no engine FP32 matches torch, so there is no bundle.
+        ModelError: The tokenizer gives an id that the model has no row for.
     """
     spec = BundleSpec(
         head=head,
@@ -214,7 +216,7 @@ class _Export:
         logger.warning("%s/%s %s", row.backend, row.precision, verdict(row.gate))
 
     def _probe(self, split: Split) -> Probe:
-        return make_probe(
+        probe = make_probe(
             split,
             self.spec.head,
             self.tokenizer,
@@ -222,6 +224,8 @@ class _Export:
             stride=self.spec.stride,
             mask_id=self.special_ids.get("mask_token_id"),
         )
+        require_known_ids(probe.encoded, self.model.config.vocab_size)
+        return probe
 
     @contextmanager
     def _timed(self, step: str) -> Iterator[None]:

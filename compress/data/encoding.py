@@ -13,7 +13,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from edgebert.errors import InputError
+from edgebert.errors import InputError, ModelError
 
 if TYPE_CHECKING:
     from edgebert.tokenizer import Encoding, Tokenizer
@@ -86,6 +86,20 @@ def encode_texts(
             *(cut, len(texts), max_length, joined.dropped_tokens),
         )
     return joined
+
+
+def require_known_ids(encoded: EncodedTexts, vocab_size: int) -> None:
+    """Refuse a tokenizer that gives ids which a model's table of embeddings has no row for.
+
+    Raises:
+        ModelError: There is such an id.
+    """
+    largest = max((int(ids.max()) for ids in encoded.input_ids if ids.size), default=0)
+    if largest >= vocab_size:
+        raise ModelError(
+            f"The tokenizer gives the id {largest}, but the model has {vocab_size} tokens: they "
+            "don't belong together. Resize the model's embeddings, or take its own tokenizer."
+        )
 
 
 def pack_encodings(encodings: Sequence[Encoding]) -> EncodedTexts:

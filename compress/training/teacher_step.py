@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from compress.data.encoding import require_known_ids
 from compress.data.load import TaskData
 from compress.models.capture import Wanted, require_layers
 from compress.models.loading import (
@@ -96,7 +97,8 @@ def ready_teacher(
         extra_terms: See `compress.training.finetune.fine_tune`.
 
     Raises:
-        ModelError: It can't be used, or it has learned nothing: see `require_learned`.
+        ModelError: It can't be used, its tokenizer is another's, or it has learned nothing: see
+            `require_learned`.
     """
     torch.manual_seed(config.seed)  # of a new head
     loaded = loaded or load_teacher(
@@ -123,6 +125,8 @@ def ready_teacher(
         stride=config.doc_stride,
         masking=masking,
     )
+    for texts in (encoded.train.rows.encoded, encoded.dev.encoded):
+        require_known_ids(texts, loaded.model.config.vocab_size)
     model = loaded.model.to(device)  # type: ignore[arg-type]  # transformers' stub of to()
     if head.dense is not None:
         head.dense.to(device)

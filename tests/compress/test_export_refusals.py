@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import compress.export
+from compress import TrainConfig
 from compress.artifacts import exporters
 from compress.artifacts import make as artifacts
 from compress.artifacts.exporters import ExporterSpec
@@ -24,8 +25,9 @@ from edgebert.errors import GateError, InputError, ModelError
 from edgebert.manifest import Manifest
 from edgebert.shell import EXIT_GATE
 from tests.compress.exports import embedder_config
-from tests.tiny import write_encoder, write_sentiment
+from tests.tiny import VOCAB, WORDS, write_classifier, write_encoder, write_sentiment
 
+WORDS_FROM = VOCAB.index(WORDS[0])
 ROOT = Path(__file__).parents[2]
 
 
@@ -45,6 +47,22 @@ def test_a_classifier_without_a_head_is_refused(tmp_path):
     )
     with pytest.raises(ModelError, match=r"compress\.train"):
         export(config)
+    assert not (tmp_path / "b").exists()
+
+
+@pytest.mark.parametrize("step", ["train", "export"])
+def test_a_tokenizer_of_another_model_is_refused(tmp_path, step):
+    write_sentiment(tmp_path / "train.tsv")
+    write_classifier(tmp_path / "model", vocab_size=WORDS_FROM)
+    settings = {
+        "model": str(tmp_path / "model"),
+        "output_dir": tmp_path / "b",
+        "train_file": tmp_path / "train.tsv",
+        "threads": 1,
+    }
+    config = {"train": TrainConfig, "export": ExportConfig}[step](**settings)
+    with pytest.raises(ModelError, match=f"but the model has {WORDS_FROM} tokens"):
+        getattr(compress, step)(config)
     assert not (tmp_path / "b").exists()
 
 

@@ -96,3 +96,21 @@ def test_tags_that_are_not_those_of_the_data_are_refused(tmp_path):
 def test_an_unknown_task_is_refused_with_those_there_are(tmp_path):
     with pytest.raises(InputError, match="multiple-choice"):
         load_teacher(tmp_path, task="translation")
+
+
+def test_mobileberts_texts_do_not_see_padding(tmp_path):
+    torch.manual_seed(0)
+    write_tokenizer(tmp_path)
+    sizes = {"embedding_size": 16, "intra_bottleneck_size": 16, "intermediate_size": 16}
+    shared = bert_config().to_dict() | sizes | {"initializer_range": 0.2}
+    names = ("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", *sizes)
+    config = transformers.MobileBertConfig(**{name: shared[name] for name in names})
+    model = transformers.MobileBertModel(config)
+    model.get_input_embeddings().weight.data[0] = 1.0  # as in a checkpoint of another framework
+    model.save_pretrained(tmp_path)
+    loaded = load_teacher(tmp_path, task="feature-extraction").model
+    mask = torch.ones_like(IDS)
+    padded = torch.nn.functional.pad(IDS, (0, 3)), torch.nn.functional.pad(mask, (0, 3))
+    alone = loaded(input_ids=IDS, attention_mask=mask).last_hidden_state
+    beside = loaded(input_ids=padded[0], attention_mask=padded[1]).last_hidden_state
+    torch.testing.assert_close(beside[:, :4], alone)
