@@ -21,7 +21,7 @@ from bundles import asker, made_texts, measure_all
 from engine_tables import batching
 
 import edgebert
-from edgebert.manifest import Artifact, Manifest
+from edgebert.formats.manifest import Artifact, Manifest
 
 TEXTS, ROUNDS = 300, 5
 SHORT_WORDS = 8

@@ -10,7 +10,7 @@ import numpy as np
 from common import BUILD, save
 
 import edgebert
-from edgebert.manifest import Artifact, Manifest
+from edgebert.formats.manifest import Artifact, Manifest
 
 METHODS: dict[str, str] = {
     "text-classification": "classify",

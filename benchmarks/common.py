@@ -64,7 +64,7 @@ def latencies(teacher: Path, bundle: Path) -> dict[str, dict[str, dict[str, floa
     from compress.artifacts.timing import compare_latency
     from compress.device import set_threads
     from compress.models.loading import load_teacher
-    from edgebert.manifest import Manifest
+    from edgebert.formats.manifest import Manifest
     from runtimes import SessionOptions, load_backend
 
     threads = set_threads(None)

@@ -19,7 +19,7 @@ from bundles import measure_all
 from engine_tables import INVARIANT_BATCHES, invariance
 
 import edgebert
-from edgebert.manifest import Artifact, Manifest
+from edgebert.formats.manifest import Artifact, Manifest
 from edgebert.types import Batch, FloatArray
 
 Outputs: TypeAlias = dict[str, FloatArray]  # of one row, by name

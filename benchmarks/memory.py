@@ -22,7 +22,7 @@ from common import ROOT
 from engine_tables import memory
 
 import edgebert
-from edgebert.manifest import Artifact, Manifest
+from edgebert.formats.manifest import Artifact, Manifest
 
 MARKS = (0, 1_000, 2_000, 5_000, 10_000, 20_000)
 WARM, MOST_GROWTH_MB = 5_000, 4.0

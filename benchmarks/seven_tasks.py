@@ -25,7 +25,7 @@ import edgebert
 from compress.data.load import Split
 from compress.evaluate import EvaluateConfig, bundle_probe
 from compress.scoring.probe import Probe, engine_rows
-from edgebert.manifest import Manifest
+from edgebert.formats.manifest import Manifest
 from edgebert.types import FloatArray
 from runtimes import SessionOptions, load_backend
 

@@ -14,12 +14,12 @@ from compress.options import StepModule, flag, main, option
 from compress.settings import DataConfig
 from edgebert.errors import DataError, InputError, ModelError
 from edgebert.files import write_json
-from edgebert.manifest import MANIFEST_NAME, Artifact, Manifest
+from edgebert.formats.manifest import MANIFEST_NAME, Artifact, Manifest
 
 if TYPE_CHECKING:
     from compress.data.load import Split
     from compress.scoring.probe import Probe, TaskHead
-    from edgebert.bundle import Bundle
+    from edgebert.bundles.bundle import Bundle
 
 logger = logging.getLogger(__name__)
 
@@ -80,7 +80,7 @@ def evaluate(config: EvaluateConfig) -> dict[str, dict[str, Any]]:
 
 def _evaluate_bundle(directory: Path, config: EvaluateConfig) -> dict[str, dict[str, Any]]:
     from compress.scoring.probe import engine_rows
-    from edgebert.bundle import Bundle
+    from edgebert.bundles.bundle import Bundle
     from edgebert.cpu import default_threads
     from runtimes import SessionOptions, load_backend
 
@@ -110,7 +110,7 @@ def bundle_probe(directory: Path, manifest: Manifest, config: EvaluateConfig) ->
         DataError: The file can't be used; see `evaluate`.
     """
     from compress.scoring.probe import TaskHead, make_probe
-    from edgebert.tokenizer import Tokenizer
+    from edgebert.text.tokenizer import Tokenizer
 
     _refuse_other_settings(directory, manifest, config)
     head = TaskHead(
@@ -138,7 +138,7 @@ def bundle_probe(directory: Path, manifest: Manifest, config: EvaluateConfig) ->
 
 def _runnable(bundle: Bundle) -> list[Artifact]:
     """Leave out the artifacts that can't run here, and say why."""
-    from edgebert.bundle import name_of, why_not_here
+    from edgebert.bundles.bundle import name_of, why_not_here
 
     kept = []
     for artifact in bundle.manifest.artifacts:

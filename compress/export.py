@@ -12,7 +12,7 @@ from compress.options import StepModule, command_line, config_to_dict, main, opt
 from compress.settings import DataConfig, Pooling, check_backends, require_at_least
 from edgebert.errors import InputError, ModelError
 from edgebert.files import check_writable
-from edgebert.manifest import MANIFEST_NAME, Manifest
+from edgebert.formats.manifest import MANIFEST_NAME, Manifest
 from edgebert.shell import EXIT_DONE, EXIT_GATE
 
 if TYPE_CHECKING:

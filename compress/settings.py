@@ -9,8 +9,8 @@ from typing import ClassVar, Literal
 
 from compress.options import check_values, option
 from edgebert.errors import InputError
-from edgebert.manifest import MAX_ANSWER_TOKENS
-from edgebert.manifest import TASKS as TASKS
+from edgebert.formats.manifest import MAX_ANSWER_TOKENS
+from edgebert.formats.manifest import TASKS as TASKS
 from runtimes import BACKENDS
 
 Task = Literal[

@@ -6,18 +6,18 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from edgebert.answer_methods import AnswerMethods
-from edgebert.bundle import Bundle
-from edgebert.choosing import ChoosingMethods
+from edgebert.bundles.bundle import Bundle
 from edgebert.cpu import default_threads
-from edgebert.engine import Engine
-from edgebert.heads import classify_logits
+from edgebert.engines.engine import Engine
+from edgebert.engines.loading import open_bundle
+from edgebert.formats.manifest import Manifest
 from edgebert.inputs import SELF_TESTS, check_choice, check_count
-from edgebert.loading import open_bundle
-from edgebert.manifest import Manifest
-from edgebert.masking import MaskingMethods
-from edgebert.ranking import RankingMethods
-from edgebert.tagging_methods import TaggingMethods
+from edgebert.tasks.answer_methods import AnswerMethods
+from edgebert.tasks.choosing import ChoosingMethods
+from edgebert.tasks.heads import classify_logits
+from edgebert.tasks.masking import MaskingMethods
+from edgebert.tasks.ranking import RankingMethods
+from edgebert.tasks.tagging_methods import TaggingMethods
 from edgebert.types import Classification, RuntimeInfo
 from runtimes import SessionOptions
 

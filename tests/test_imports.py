@@ -18,17 +18,20 @@ OURS = ("edgebert", "runtimes", "compress")
 TRAINING = {"torch", "transformers", "safetensors", "datasets", "onnx", "nncf", "litert_torch"}
 ENGINES = {"onnxruntime", "openvino", "ai_edge_litert", "tflite_runtime"}
 FOUNDATION = ("edgebert.errors", "edgebert.types")
-# Folders of compress/, each of which may import those before it.
-PARTS = (
-    "models",
-    "data",
-    "reporting",
-    "scoring",
-    "training",
-    "artifacts",
-    "distillation",
-    "bundles",
-)
+# Folders of a package, each of which may import those before it.
+PARTS = {
+    "edgebert": ("formats", "foreign", "bundles", "text", "engines", "tasks", "commands"),
+    "compress": (
+        "models",
+        "data",
+        "reporting",
+        "scoring",
+        "training",
+        "artifacts",
+        "distillation",
+        "bundles",
+    ),
+}
 MODULES = sorted(path for package in OURS for path in (ROOT / package).rglob("*.py"))
 STEPS = [
     path.stem for path in sorted((ROOT / "compress").glob("*.py")) if "__main__" in path.read_text()
@@ -87,17 +90,20 @@ def test_imports_go_one_way(path):
         assert [n for n in names if n.startswith("compress")] == []
 
 
-@pytest.mark.parametrize("part", PARTS)
-def test_parts_of_the_toolchain_import_one_way(part):
-    folder = ROOT / "compress" / part
-    names = {name for path in folder.glob("*.py") for name in imported_by(path)}
-    later = PARTS[PARTS.index(part) + 1 :]
-    assert [n for n in names if n.startswith(tuple(f"compress.{other}." for other in later))] == []
+@pytest.mark.parametrize(
+    ("package", "part"), [(package, part) for package, parts in PARTS.items() for part in parts]
+)
+def test_parts_of_a_package_import_one_way(package, part):
+    names = {name for path in (ROOT / package / part).glob("*.py") for name in imported_by(path)}
+    parts = PARTS[package]
+    later = tuple(f"{package}.{other}." for other in parts[parts.index(part) + 1 :])
+    assert [name for name in names if name.startswith(later)] == []
 
 
-def test_every_folder_of_the_toolchain_is_a_part():
-    folders = {path.parent.name for path in (ROOT / "compress").glob("*/__init__.py")}
-    assert folders == set(PARTS)
+@pytest.mark.parametrize("package", PARTS)
+def test_every_folder_of_a_package_is_a_part(package):
+    folders = {path.parent.name for path in (ROOT / package).glob("*/__init__.py")}
+    assert folders == set(PARTS[package])
 
 
 @pytest.mark.parametrize("path", [p for p in MODULES if "compress" not in name_of(p)], ids=name_of)

@@ -20,7 +20,7 @@ from compress.reporting.records import GateRecord
 from compress.scoring.probe import Probe, Rows, engine_rows, sample_probe, sample_values
 from edgebert.cpu import cpu_name
 from edgebert.errors import BackendError, GateError, ModelError
-from edgebert.manifest import Artifact, FileRecord
+from edgebert.formats.manifest import Artifact, FileRecord
 from edgebert.types import Batch, FloatArray
 from runtimes import load_backend
 from runtimes.base import Backend, SessionOptions

@@ -15,7 +15,7 @@ import torch
 
 from compress.models.graph_module import GraphModule
 from edgebert.errors import GateError, ModelError
-from edgebert.positions import max_positions
+from edgebert.formats.positions import max_positions
 from runtimes.openvino import MAX_LENGTH_KEY, ov
 
 MIN_ENGINE = "openvino 2024.4"  # the oldest that files of ours were run on

@@ -15,7 +15,7 @@ from torch import nn
 from compress.models.capture import MODEL_INPUTS, model_inputs
 from compress.reporting.records import Latency
 from compress.scoring.predict import evaluating
-from edgebert.bench import interleaved_latency_ms
+from edgebert.engines.bench import interleaved_latency_ms
 from edgebert.types import Batch, IntArray
 from runtimes.base import Backend
 

@@ -40,7 +40,7 @@ from compress.scoring.probe import Probe, make_probe, sample_probe, torch_rows
 from compress.scoring.scores import score_rows
 from edgebert.errors import GateError
 from edgebert.files import whole_directory
-from edgebert.manifest import Manifest
+from edgebert.formats.manifest import Manifest
 
 logger = logging.getLogger(__name__)
 

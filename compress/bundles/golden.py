@@ -11,8 +11,8 @@ import numpy as np
 
 from compress.data.task_data import Split
 from compress.models.task_head import TaskHead
-from edgebert.manifest import Artifact, Golden
-from edgebert.tokenizer import Tokenizer
+from edgebert.formats.manifest import Artifact, Golden
+from edgebert.text.tokenizer import Tokenizer
 from edgebert.types import FloatArray
 
 logger = logging.getLogger(__name__)

@@ -12,7 +12,7 @@ from compress.data.made_inputs import INPUTS, as_pairs
 from compress.models.files import read_config
 from compress.models.loading import LoadedModel, load_teacher
 from edgebert.errors import ModelError
-from edgebert.manifest import MANIFEST_NAME, Manifest
+from edgebert.formats.manifest import MANIFEST_NAME, Manifest
 
 if TYPE_CHECKING:
     from compress.export import ExportConfig

@@ -8,8 +8,8 @@ from compress.bundles.result import ExportResult
 from compress.report import Report
 from compress.reporting.format import megabytes
 from compress.reporting.records import ArtifactRow
-from edgebert.manifest import Manifest
-from edgebert.tokenizer import Tokenizer
+from edgebert.formats.manifest import Manifest
+from edgebert.text.tokenizer import Tokenizer
 
 _HUB_TASKS = {"regression": "text-classification"}  # where the hub's name isn't ours
 _CALLS = {

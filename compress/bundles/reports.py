@@ -22,7 +22,7 @@ from edgebert import __version__
 from edgebert.cpu import machine
 from edgebert.errors import ModelError
 from edgebert.files import write_text
-from edgebert.manifest import MANIFEST_NAME, Manifest
+from edgebert.formats.manifest import MANIFEST_NAME, Manifest
 
 PACKAGES = (
     "torch",

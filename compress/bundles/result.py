@@ -9,7 +9,7 @@ from compress.artifacts.timing import QUIET_SHARE
 from compress.reporting.records import ArtifactRow, Latency
 from compress.scoring.probe import Rows
 from compress.scoring.scores import Score
-from edgebert.manifest import Manifest
+from edgebert.formats.manifest import Manifest
 
 
 @dataclass(frozen=True, kw_only=True)

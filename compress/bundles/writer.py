@@ -16,12 +16,12 @@ from compress.models.loading import special_token_ids
 from compress.models.saving import copy_tokenizer, save_model
 from compress.models.sentence_layout import SentenceLayout, write_layout
 from compress.models.task_head import TaskHead
+from edgebert.engines.selftest import golden_outputs
 from edgebert.files import write_json
-from edgebert.manifest import Artifact, FileRecord, Golden, Manifest
-from edgebert.selftest import golden_outputs
-from edgebert.tokenizer import Tokenizer
+from edgebert.formats.manifest import Artifact, FileRecord, Golden, Manifest
+from edgebert.tasks.vectors import INT8_MAX
+from edgebert.text.tokenizer import Tokenizer
 from edgebert.types import FloatArray
-from edgebert.vectors import INT8_MAX
 from runtimes.base import Backend
 
 logger = logging.getLogger(__name__)

@@ -16,7 +16,7 @@ from torch import Tensor
 from edgebert.errors import InputError, ModelError
 
 if TYPE_CHECKING:
-    from edgebert.tokenizer import Encoding, Tokenizer
+    from edgebert.text.tokenizer import Encoding, Tokenizer
 
 logger = logging.getLogger(__name__)
 

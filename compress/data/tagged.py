@@ -10,7 +10,7 @@ from typing import Any
 from compress.data.cells import Table
 from compress.data.columns import find_column, text_fault
 from compress.data.task_data import Split, make_split
-from edgebert.tagging import OUTSIDE
+from edgebert.tasks.tagging import OUTSIDE
 
 TOKEN_NAMES = ("tokens", "words")
 TAG_NAMES = ("tags", "ner_tags")

@@ -10,7 +10,7 @@ from typing import Any
 from safetensors import SafetensorError, safe_open
 
 from edgebert.errors import InputError, ModelError
-from edgebert.positions import max_positions as max_positions
+from edgebert.formats.positions import max_positions as max_positions
 
 # BERT and its relatives: an embedding table, layers of attention and feed-forward, one encoder.
 FAMILIES = (

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from compress.models.capture import MODEL_INPUTS, model_inputs, pool
 from compress.models.task_head import HIDDEN, TaskHead
-from edgebert.positions import max_positions
+from edgebert.formats.positions import max_positions
 
 MASKED = -1e4  # of an additive mask: far below any score, and within float16
 _PROBE_LENGTH = 160  # more than the window of the families whose attention is local

@@ -26,7 +26,7 @@ from edgebert.errors import DamagedBundleError, InputError, ModelError
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-    from edgebert.tokenizer import Tokenizer
+    from edgebert.text.tokenizer import Tokenizer
 
 logger = logging.getLogger(__name__)
 
@@ -141,7 +141,7 @@ def load_tokenizer(path: Path, max_length: int, *, work_dir: Path | None = None)
         InputError: ``max_length`` is above the model's positions.
         ModelError: There is no usable tokenizer.
     """
-    from edgebert.tokenizer import Tokenizer
+    from edgebert.text.tokenizer import Tokenizer
 
     check_max_length(path, max_length)
     directory = prepare_tokenizer(path, work_dir=work_dir)
@@ -158,7 +158,7 @@ def special_token_ids(tokenizer_dir: Path, path: Path | None = None) -> dict[str
     Raises:
         ModelError: No padding token is known.
     """
-    from edgebert import checkpoint_files
+    from edgebert.formats import checkpoint_files
 
     try:
         return checkpoint_files.special_token_ids(tokenizer_dir, read_config(path or tokenizer_dir))

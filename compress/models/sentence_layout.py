@@ -16,7 +16,7 @@ from compress.models.dense import dense_parts, read_dense, write_dense
 from compress.models.files import check_safetensors
 from edgebert.errors import ModelError
 from edgebert.files import write_json
-from edgebert.sentence_files import POOLING_SWITCHES, pooling_modes
+from edgebert.formats.sentence_files import POOLING_SWITCHES, pooling_modes
 
 MODULES_NAME = "modules.json"
 _LAYERS = "WeightedLayerPooling"

@@ -11,9 +11,9 @@ from compress.scoring.answer_metrics import answer_scores, best_threshold
 from compress.scoring.metrics import MULTI_LABEL
 from compress.scoring.probe import Probe
 from compress.scoring.targets import word_tokens
-from edgebert.answers import AnswerWindow, Places, find_places
 from edgebert.errors import DataError
-from edgebert.tagging import OUTSIDE
+from edgebert.tasks.answers import AnswerWindow, Places, find_places
+from edgebert.tasks.tagging import OUTSIDE
 from edgebert.types import FloatArray, IntArray
 
 

@@ -24,10 +24,10 @@ from compress.models.task_head import HIDDEN, SENTENCE
 from compress.models.task_head import TaskHead as TaskHead
 from compress.scoring.predict import MAX_TOKENS, evaluating
 from compress.scoring.task_rows import TaskRows, make_rows, take_rows
-from edgebert.batching import plan_batches
+from edgebert.engines.batching import plan_batches
 from edgebert.errors import DataError
 from edgebert.pooling import pool as pool_array
-from edgebert.tokenizer import Tokenizer
+from edgebert.text.tokenizer import Tokenizer
 from edgebert.types import Batch, FloatArray, IntArray
 from runtimes.base import Backend
 

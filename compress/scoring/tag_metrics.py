@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from compress.scoring.intervals import ratio_interval
-from edgebert.tagging import entity_spans
+from edgebert.tasks.tagging import entity_spans
 
 
 def evaluate_tags(

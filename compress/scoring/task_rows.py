@@ -19,9 +19,9 @@ from compress.data.encoding import (
 from compress.data.load import Split
 from compress.models.task_head import TaskHead
 from edgebert.errors import DataError
-from edgebert.tokenizer import Encoding, Tokenizer
+from edgebert.text.tokenizer import Encoding, Tokenizer
+from edgebert.text.windows import Window, cut_windows
 from edgebert.types import IntArray
-from edgebert.windows import Window, cut_windows
 
 logger = logging.getLogger(__name__)
 

@@ -33,7 +33,7 @@ from edgebert.errors import InputError
 
 if TYPE_CHECKING:
     from compress.settings import TrainingConfig
-    from edgebert.tokenizer import Tokenizer
+    from edgebert.text.tokenizer import Tokenizer
 
 logger = logging.getLogger(__name__)
 

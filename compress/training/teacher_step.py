@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
     from compress.settings import TrainingConfig
-    from edgebert.tokenizer import Tokenizer
+    from edgebert.text.tokenizer import Tokenizer
 
 logger = logging.getLogger(__name__)
 

@@ -6,8 +6,8 @@ import argparse
 from pathlib import Path
 
 import edgebert
+from edgebert.formats.manifest import PRECISIONS
 from edgebert.inputs import ON_LONG, SELF_TESTS
-from edgebert.manifest import PRECISIONS
 
 
 def add_bundle(parser: argparse.ArgumentParser) -> None:

@@ -7,10 +7,10 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from edgebert.bundles.installed import installed_version
 from edgebert.commands.arguments import add_json
 from edgebert.commands.table import format_table
 from edgebert.cpu import machine
-from edgebert.installed import installed_version
 from runtimes import BACKENDS, BackendSpec
 
 

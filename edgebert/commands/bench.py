@@ -9,14 +9,14 @@ from contextlib import ExitStack
 from functools import partial
 from typing import Any
 
-from edgebert.bench import batch_of_length, interleaved_latency_ms, lengths_to_time
-from edgebert.bundle import Bundle, name_of
+from edgebert.bundles.bundle import Bundle, name_of
 from edgebert.commands.arguments import add_bundle, add_threads, positive
 from edgebert.commands.table import format_table, megabytes
 from edgebert.cpu import default_threads, machine
-from edgebert.engine import Engine
+from edgebert.engines.bench import batch_of_length, interleaved_latency_ms, lengths_to_time
+from edgebert.engines.engine import Engine
+from edgebert.engines.loading import open_artifact, open_bundle
 from edgebert.errors import BackendUnavailableError, EdgeBertError
-from edgebert.loading import open_artifact, open_bundle
 from runtimes import SessionOptions
 
 logger = logging.getLogger(__name__)

@@ -26,7 +26,7 @@ from edgebert.commands.texts import add_texts, chunked, counted_from, read_texts
 from edgebert.errors import InputError
 from edgebert.files import check_parent, write_bytes
 from edgebert.inputs import ROLES
-from edgebert.vectors import DTYPES
+from edgebert.tasks.vectors import DTYPES
 
 logger = logging.getLogger(__name__)
 

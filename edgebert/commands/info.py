@@ -6,13 +6,13 @@ import argparse
 import json
 from typing import Any
 
-from edgebert.bundle import Bundle, name_of, why_not_here
+from edgebert.bundles.bundle import Bundle, name_of, why_not_here
 from edgebert.commands.arguments import add_bundle, add_threads
 from edgebert.commands.table import format_table, megabytes
 from edgebert.cpu import default_threads
+from edgebert.engines.selection import Selection, affordable
 from edgebert.errors import BackendError
-from edgebert.manifest import Artifact
-from edgebert.selection import Selection, affordable
+from edgebert.formats.manifest import Artifact
 from runtimes import SessionOptions
 
 

@@ -8,15 +8,15 @@ import logging
 import shutil
 from pathlib import Path
 
-from edgebert.bundle import Bundle
+from edgebert.bundles.bundle import Bundle
+from edgebert.bundles.hub import CLIENTS_FOLDER, Repository
 from edgebert.commands.arguments import add_json
 from edgebert.commands.slim import keep, needed_files
 from edgebert.commands.table import megabytes
 from edgebert.errors import InputError
 from edgebert.files import whole_directory
-from edgebert.hub import CLIENTS_FOLDER, Repository
-from edgebert.manifest import MANIFEST_NAME, PRECISIONS, Manifest
-from edgebert.strict_json import MAX_BYTES
+from edgebert.formats.manifest import MANIFEST_NAME, PRECISIONS, Manifest
+from edgebert.formats.strict_json import MAX_BYTES
 
 logger = logging.getLogger(__name__)
 

@@ -9,12 +9,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import edgebert
-from edgebert.bundle import Bundle
+from edgebert.bundles.bundle import Bundle
 from edgebert.commands.arguments import add_bundle
 from edgebert.commands.table import megabytes
 from edgebert.errors import InputError
 from edgebert.files import whole_directory
-from edgebert.manifest import MANIFEST_NAME, PRECISIONS, Artifact, FileRecord, Manifest
+from edgebert.formats.manifest import MANIFEST_NAME, PRECISIONS, Artifact, FileRecord, Manifest
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

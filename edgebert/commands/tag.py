@@ -10,7 +10,7 @@ import edgebert
 from edgebert.commands.arguments import add_bundle, add_on_long, add_runtime
 from edgebert.commands.results import each_result
 from edgebert.commands.texts import Text, add_texts, as_fields, read_texts, shown
-from edgebert.tagging import AGGREGATIONS
+from edgebert.tasks.tagging import AGGREGATIONS
 from edgebert.types import Entity, Tagging
 
 

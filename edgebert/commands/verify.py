@@ -7,13 +7,13 @@ import json
 from dataclasses import asdict, dataclass
 from functools import partial
 
-from edgebert.bundle import Bundle, why_not_here
+from edgebert.bundles.bundle import Bundle, why_not_here
 from edgebert.commands.arguments import add_bundle, add_threads
 from edgebert.commands.table import format_table
 from edgebert.cpu import default_threads
+from edgebert.engines.loading import NOT_VERIFIED, open_artifact
 from edgebert.errors import EdgeBertError
-from edgebert.loading import NOT_VERIFIED, open_artifact
-from edgebert.manifest import Artifact
+from edgebert.formats.manifest import Artifact
 from edgebert.shell import EXIT_DONE, EXIT_ERROR
 from runtimes import SessionOptions
 

@@ -15,7 +15,7 @@ from compress.bundles.artifact_rows import parity, refused_fp32, refused_int8
 from compress.data.task_data import make_split
 from compress.scoring.probe import TaskHead, make_probe
 from edgebert.errors import BackendRunError, ModelError
-from edgebert.tokenizer import Tokenizer
+from edgebert.text.tokenizer import Tokenizer
 from tests.compress.fake_exporter import WEIGHTS, FakeExporter, recipe_of
 from tests.tiny import SPECIAL_IDS, VOCAB, write_tokenizer
 

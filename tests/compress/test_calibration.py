@@ -10,7 +10,7 @@ from compress.data.task_data import make_split
 from compress.export import ExportConfig, export
 from compress.models.task_head import TaskHead
 from compress.scoring.probe import make_probe
-from edgebert.tokenizer import Tokenizer
+from edgebert.text.tokenizer import Tokenizer
 from tests.compress.task_files import write_rows
 from tests.compress.test_evaluate_tasks import LENGTH, write_model
 from tests.tiny import SPECIAL_IDS, write_tokenizer

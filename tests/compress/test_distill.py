@@ -23,7 +23,7 @@ from compress.report import load_report
 from compress.reporting.records import GateRecord
 from compress.training.phase import LOGITS, Term
 from edgebert.errors import GateError, InputError, ModelError
-from edgebert.manifest import Manifest
+from edgebert.formats.manifest import Manifest
 from tests.compress.steps import distill_settings, flags, run_step
 from tests.tiny import write_classifier
 

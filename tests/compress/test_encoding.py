@@ -7,7 +7,7 @@ import pytest
 
 from compress.data.encoding import EncodedTexts, collate, encode_texts
 from edgebert.errors import InputError
-from edgebert.tokenizer import Tokenizer
+from edgebert.text.tokenizer import Tokenizer
 from tests.tiny import SPECIAL_IDS, VOCAB, write_tokenizer
 
 

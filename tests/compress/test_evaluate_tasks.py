@@ -18,7 +18,7 @@ from compress.scoring.answer_metrics import answer_scores
 from compress.scoring.tag_metrics import evaluate_tags
 from compress.settings import DataConfig
 from edgebert.errors import BackendUnavailableError, DataError, InputError
-from edgebert.manifest import Manifest
+from edgebert.formats.manifest import Manifest
 from tests.compress.steps import run_step
 from tests.compress.task_files import write_rows
 from tests.compress.tiny_tasks import write_task

@@ -16,7 +16,7 @@ from compress.bundles.golden import ODD_TEXT
 from compress.export import ExportConfig, export
 from compress.report import load_report
 from compress.scoring import probe
-from edgebert.manifest import Manifest
+from edgebert.formats.manifest import Manifest
 from tests.compress.exports import embedder_config
 from tests.tiny import SPECIAL_IDS, WORDS, write_classifier, write_sentiment
 

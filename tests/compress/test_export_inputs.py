@@ -15,7 +15,7 @@ from compress.data.load import load_data
 from compress.export import ExportConfig, export
 from compress.settings import DataConfig
 from edgebert.errors import ModelError
-from edgebert.manifest import MANIFEST_NAME, Manifest
+from edgebert.formats.manifest import MANIFEST_NAME, Manifest
 from tests.compress.exports import embedder_config
 from tests.tiny import WORDS, write_classifier
 

@@ -22,7 +22,7 @@ from compress.report import load_report
 from compress.reporting.records import GateRecord
 from compress.reporting.table import format_table
 from edgebert.errors import GateError, InputError, ModelError
-from edgebert.manifest import Manifest
+from edgebert.formats.manifest import Manifest
 from edgebert.shell import EXIT_GATE
 from tests.compress.exports import embedder_config
 from tests.tiny import VOCAB, WORDS, write_classifier, write_encoder, write_sentiment

@@ -18,7 +18,7 @@ from compress.models.dense import Dense
 from compress.models.loading import load_teacher
 from compress.models.sentence_layout import SentenceLayout, write_layout
 from compress.models.task_head import TaskHead
-from edgebert.manifest import Manifest
+from edgebert.formats.manifest import Manifest
 from edgebert.types import Batch
 from runtimes import BACKENDS
 from tests.compress.exports import embedder_config

@@ -12,7 +12,7 @@ from compress.models.task_head import TaskHead
 from compress.scoring.probe import make_probe
 from compress.scoring.scores import score_rows
 from compress.training.final_probe import final_probe
-from edgebert.tokenizer import Tokenizer
+from edgebert.text.tokenizer import Tokenizer
 from tests.tiny import SPECIAL_IDS, write_tokenizer
 
 ANSWERS = [(("good", 4),), (("good", 4),), (), ()]

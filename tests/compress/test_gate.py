@@ -21,7 +21,7 @@ from compress.artifacts.gate import (
 from compress.data.load import make_split
 from compress.scoring.probe import TaskHead, engine_rows, make_probe, torch_rows
 from compress.scoring.scores import cosines, score_rows
-from edgebert.tokenizer import Tokenizer
+from edgebert.text.tokenizer import Tokenizer
 from tests.tiny import SPECIAL_IDS, bert_config, write_classifier, write_encoder, write_tokenizer
 
 HEAD = TaskHead(

@@ -9,8 +9,8 @@ from types import SimpleNamespace
 import pytest
 
 from compress.bundles.model_card import example_call, model_card
-from edgebert.manifest import TASKS
-from edgebert.tasks import METHODS
+from edgebert.formats.manifest import TASKS
+from edgebert.tasks.names import METHODS
 from tests.compress.sample_report import fp32_row, int8_row, refused_row, sample_report
 from tests.tiny import SPECIAL_IDS, write_tokenizer
 

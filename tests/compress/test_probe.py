@@ -19,7 +19,7 @@ from compress.scoring.probe import (
     sample_values,
     torch_rows,
 )
-from edgebert.tokenizer import Tokenizer
+from edgebert.text.tokenizer import Tokenizer
 from tests.tiny import SPECIAL_IDS, VOCAB, bert_config, write_tokenizer
 
 TEXTS = ["good film", "the plot is very dull , not fun .", "bad", "hello world " * 20]

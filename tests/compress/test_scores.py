@@ -14,7 +14,7 @@ from compress.scoring.predictions import calibrate_no_answer, predictions
 from compress.scoring.probe import make_probe
 from compress.scoring.scores import evaluate_rows, score_rows
 from edgebert.errors import DataError
-from edgebert.tokenizer import Tokenizer
+from edgebert.text.tokenizer import Tokenizer
 from tests.tiny import SPECIAL_IDS, write_tokenizer
 
 TAGS = ("B-X", "I-X", "O")

@@ -10,7 +10,7 @@ from compress.models.task_head import TaskHead
 from compress.scoring.targets import make_targets
 from compress.scoring.task_rows import make_rows
 from edgebert.errors import DataError
-from edgebert.tokenizer import Tokenizer
+from edgebert.text.tokenizer import Tokenizer
 from tests.tiny import SPECIAL_IDS, VOCAB, write_tokenizer
 
 

@@ -15,7 +15,7 @@ from compress.data.files import BadRows, Table
 from compress.models.loading import load_teacher
 from compress.report import load_report
 from edgebert.errors import DataError, InputError, ModelError
-from edgebert.manifest import Manifest
+from edgebert.formats.manifest import Manifest
 from tests.compress.steps import distill_settings, flags, run_step, train_settings
 
 

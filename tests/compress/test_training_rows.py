@@ -17,7 +17,7 @@ from compress.training.finetune import encode_data
 from compress.training.target_terms import hard_term, soft_term
 from compress.training.terms import VectorHeads, pair_term
 from compress.training.training_rows import Masking
-from edgebert.tokenizer import Tokenizer
+from edgebert.text.tokenizer import Tokenizer
 from tests.tiny import SPECIAL_IDS, VOCAB, bert_config, write_tokenizer
 
 torch.set_num_threads(1)

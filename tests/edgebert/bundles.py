@@ -17,9 +17,9 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from edgebert.manifest import Artifact, FileRecord, Golden, Manifest
-from edgebert.selftest import golden_outputs
-from edgebert.tokenizer import Tokenizer
+from edgebert.engines.selftest import golden_outputs
+from edgebert.formats.manifest import Artifact, FileRecord, Golden, Manifest
+from edgebert.text.tokenizer import Tokenizer
 from runtimes import SessionOptions, load_backend
 from tests.tiny import SPECIAL_IDS, VOCAB, write_tokenizer
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from edgebert.errors import BackendRunError
-from edgebert.manifest import FileRecord
+from edgebert.formats.manifest import FileRecord
 from edgebert.types import Batch, FloatArray
 from runtimes import BackendSpec
 from runtimes.base import SessionOptions
@@ -73,7 +73,7 @@ def install(monkeypatch: Any, *names: str) -> None:
     }
     monkeypatch.setattr("runtimes.BACKENDS", table)
     for module in ("bundle", "installed"):
-        monkeypatch.setattr(f"edgebert.{module}.BACKENDS", table)
+        monkeypatch.setattr(f"edgebert.bundles.{module}.BACKENDS", table)
     monkeypatch.setattr(Fake, "opened", [])
     monkeypatch.setattr(Fake, "open_now", 0)
 

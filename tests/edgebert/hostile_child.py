@@ -10,7 +10,7 @@ from pathlib import Path
 
 from edgebert import Runtime
 from edgebert.errors import EdgeBertError
-from edgebert.manifest import FileRecord
+from edgebert.formats.manifest import FileRecord
 from tests.edgebert.hostile import LIMIT_MB, MARK
 from tests.edgebert.mutations import mutate
 

@@ -8,8 +8,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from edgebert.answers import AnswerWindow, best_answers, find_places
 from edgebert.errors import InputError
+from edgebert.tasks.answers import AnswerWindow, best_answers, find_places
 
 CONTEXT = "the plot is very dull"
 WORDS = [(0, 3), (4, 8), (9, 11), (12, 16), (17, 21)]

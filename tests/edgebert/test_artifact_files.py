@@ -9,10 +9,10 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from edgebert import Runtime
-from edgebert.bundle import Bundle
+from edgebert.bundles.bundle import Bundle
 from edgebert.errors import DamagedBundleError
-from edgebert.manifest import FileRecord
-from edgebert.onnx_files import external_files
+from edgebert.formats.manifest import FileRecord
+from edgebert.formats.onnx_files import external_files
 
 pytestmark = pytest.mark.onnx
 
@@ -175,7 +175,9 @@ def test_weights_in_any_other_file_are_refused_before_an_engine_sees_it(
     pairs_dir, location, monkeypatch
 ):
     with_external_weights(pairs_dir, location)
-    monkeypatch.setattr("edgebert.engine.load_backend", lambda *_: pytest.fail("engine saw it"))
+    monkeypatch.setattr(
+        "edgebert.engines.engine.load_backend", lambda *_: pytest.fail("engine saw it")
+    )
     with pytest.raises(DamagedBundleError, match="which the manifest doesn't list for it"):
         Runtime(pairs_dir)
 
@@ -235,7 +237,9 @@ def test_only_a_file_of_the_bundle_itself_is_read(pairs_dir, tmp_path, trick, na
     bundle = Bundle(pairs_dir)
     (pairs_dir / name).rename(tmp_path / "spare")
     trick(pairs_dir / name, tmp_path / "spare")
-    monkeypatch.setattr("edgebert.bundle.sha256_file", lambda path: pytest.fail(f"{path} was read"))
+    monkeypatch.setattr(
+        "edgebert.bundles.bundle.sha256_file", lambda path: pytest.fail(f"{path} was read")
+    )
     with pytest.raises(DamagedBundleError, match=name):
         bundle.check_files(bundle.manifest.artifacts[0])
 
@@ -256,6 +260,8 @@ def test_a_link_within_the_bundle_is_read(pairs_dir):
 def test_all_sizes_are_compared_before_anything_is_read(pairs_dir, monkeypatch):
     bundle = Bundle(pairs_dir)
     os.truncate(pairs_dir / "onnx/model.onnx", 10)
-    monkeypatch.setattr("edgebert.bundle.sha256_file", lambda path: pytest.fail(f"{path} was read"))
+    monkeypatch.setattr(
+        "edgebert.bundles.bundle.sha256_file", lambda path: pytest.fail(f"{path} was read")
+    )
     with pytest.raises(DamagedBundleError, match="has 10 bytes"):
         bundle.check_files(bundle.manifest.artifacts[0])

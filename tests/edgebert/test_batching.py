@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
-from edgebert.batching import check_batch, pad, plan_batches
+from edgebert.engines.batching import check_batch, pad, plan_batches
 from edgebert.errors import InputError
-from edgebert.tokenizer import Encoding
+from edgebert.text.tokenizer import Encoding
 from edgebert.types import Batch
 
 

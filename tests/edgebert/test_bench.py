@@ -2,7 +2,7 @@
 
 import pytest
 
-from edgebert.bench import BLOCK, SETTLE_CALLS, interleaved_latency_ms
+from edgebert.engines.bench import BLOCK, SETTLE_CALLS, interleaved_latency_ms
 from edgebert.errors import InputError
 
 
@@ -18,7 +18,7 @@ def test_runs_take_turns_in_blocks_and_every_other_round_goes_backwards():
 def test_percentiles_are_of_the_timed_rounds_in_milliseconds(monkeypatch):
     # one run: begin and end of five rounds that take 1, 2, 3, 4 and 5 seconds
     clock = iter([0, 1, 10, 12, 20, 23, 30, 34, 40, 45])
-    monkeypatch.setattr("edgebert.bench.time.perf_counter", lambda: next(clock))
+    monkeypatch.setattr("edgebert.engines.bench.time.perf_counter", lambda: next(clock))
     latency = interleaved_latency_ms({"x": lambda: None}, warmup=2, repeats=5)
     assert latency == {"x": {"p50": 3000.0, "p95": pytest.approx(4800.0)}}
 

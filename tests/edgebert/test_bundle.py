@@ -5,8 +5,9 @@ import os
 import pytest
 
 import runtimes
-from edgebert import Runtime, loading
-from edgebert.bundle import Bundle
+from edgebert import Runtime
+from edgebert.bundles.bundle import Bundle
+from edgebert.engines import loading
 from edgebert.errors import (
     BackendRunError,
     BackendUnavailableError,
@@ -14,7 +15,7 @@ from edgebert.errors import (
     InputError,
     SelfTestError,
 )
-from edgebert.manifest import Manifest
+from edgebert.formats.manifest import Manifest
 
 INT8 = "onnx/model_quantized.onnx"
 
@@ -107,7 +108,7 @@ def test_a_file_that_is_no_model_is_an_error_of_the_engine(pairs_dir):
     (pairs_dir / "onnx/model.onnx").write_bytes(bytes([8, 8]))  # ir_version 8, and no graph
 
     def rehash(data):
-        from edgebert.manifest import FileRecord
+        from edgebert.formats.manifest import FileRecord
 
         record = FileRecord.of(pairs_dir, "onnx/model.onnx")
         data["artifacts"][0]["files"] = [vars(record)]
@@ -216,8 +217,8 @@ def test_nothing_is_written_into_the_bundle(embedder_dir):
 def test_golden_outputs_of_a_masked_language_model_are_one_number_a_token():
     import numpy as np
 
-    from edgebert.selftest import golden_outputs
-    from edgebert.tokenizer import Encoding
+    from edgebert.engines.selftest import golden_outputs
+    from edgebert.text.tokenizer import Encoding
 
     class Echo:
         def run(self, batch):

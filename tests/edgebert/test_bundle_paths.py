@@ -2,8 +2,8 @@
 
 import pytest
 
-from edgebert.bundle_paths import check_path
 from edgebert.errors import ManifestError
+from edgebert.formats.paths import check_path
 
 
 @pytest.mark.parametrize(

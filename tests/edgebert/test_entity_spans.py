@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from edgebert.tagging import entity_spans, read_tag
+from edgebert.tasks.tagging import entity_spans, read_tag
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import tokenizers
 from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
 
 from edgebert.errors import BundleError, DamagedBundleError, InputError
-from edgebert.tokenizer import Tokenizer
+from edgebert.text.tokenizer import Tokenizer
 from tests.edgebert.bundles import TABLE, hidden_by_hand
 from tests.tiny import SPECIAL_IDS, VOCAB, write_tokenizer
 

@@ -10,7 +10,7 @@ import onnx
 import pytest
 
 import edgebert
-from edgebert.bundle import Bundle
+from edgebert.bundles.bundle import Bundle
 from edgebert.cli import main
 from edgebert.errors import DamagedBundleError, ManifestError
 from tests.edgebert.bundles import LABELS, logits_by_hand

@@ -10,7 +10,7 @@ import onnx
 import pytest
 
 import edgebert
-from edgebert.bundle import Bundle
+from edgebert.bundles.bundle import Bundle
 from edgebert.errors import DamagedBundleError
 from tests.edgebert.foreign import write_foreign
 

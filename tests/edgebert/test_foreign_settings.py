@@ -10,7 +10,7 @@ import onnx
 import pytest
 
 import edgebert
-from edgebert.bundle import Bundle
+from edgebert.bundles.bundle import Bundle
 from edgebert.errors import DamagedBundleError, ManifestError, TaskError
 from tests.edgebert.bundles import HIDDEN, hidden_by_hand, write_graph
 from tests.edgebert.foreign import IDS, MODULES, write_config, write_foreign, write_modules

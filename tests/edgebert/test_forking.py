@@ -11,7 +11,7 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this
 
 HEAD = """
 import os, threading, time
-from edgebert.forking import NATIVE_WORK as gate
+from edgebert.engines.forking import NATIVE_WORK as gate
 
 def fork(code=0):
     child = os.fork()

@@ -10,8 +10,8 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from edgebert.onnx_ports import read_onnx_ports
-from edgebert.openvino_ports import read_openvino_ports
+from edgebert.foreign.onnx_ports import read_onnx_ports
+from edgebert.foreign.openvino_ports import read_openvino_ports
 from tests.edgebert.bundles import write_graph
 
 IR = """<?xml version="1.0"?>

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from edgebert.errors import InputError
-from edgebert.heads import classify_logits, sigmoid, softmax
+from edgebert.tasks.heads import classify_logits, sigmoid, softmax
 
 SINGLE, MULTI = "single_label_classification", "multi_label_classification"
 

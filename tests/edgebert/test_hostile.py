@@ -13,7 +13,7 @@ import tracemalloc
 import pytest
 
 from edgebert import Runtime
-from edgebert.bundle import Bundle
+from edgebert.bundles.bundle import Bundle
 from edgebert.errors import (
     BackendRunError,
     DamagedBundleError,
@@ -22,8 +22,8 @@ from edgebert.errors import (
     ManifestError,
     SelfTestError,
 )
-from edgebert.manifest import FileRecord, Manifest
-from edgebert.strict_json import MAX_BYTES, MAX_VALUES
+from edgebert.formats.manifest import FileRecord, Manifest
+from edgebert.formats.strict_json import MAX_BYTES, MAX_VALUES
 from runtimes import available_backends
 from tests.edgebert.bundles import write_bundle
 from tests.edgebert.hostile import attack
@@ -95,8 +95,8 @@ def seen(monkeypatch):
         raise BackendRunError("the spy runs nothing")
 
     monkeypatch.setenv("EDGEBERT_CACHE", "off")
-    monkeypatch.setattr("edgebert.engine.load_backend", spy)
-    monkeypatch.setattr("edgebert.bundle.why_unsuited", lambda _: None)
+    monkeypatch.setattr("edgebert.engines.engine.load_backend", spy)
+    monkeypatch.setattr("edgebert.bundles.bundle.why_unsuited", lambda _: None)
     monkeypatch.setattr("runtimes.BackendSpec.installed", lambda _: True)
     return paths
 
@@ -231,7 +231,7 @@ def test_vectors_of_zeros_are_a_failed_self_test(embedder_dir, monkeypatch):
     def refuse(*_):
         raise InputError("Vectors [0] are all zeros and can't be normalized.")
 
-    monkeypatch.setattr("edgebert.loading.run_self_test", refuse)
+    monkeypatch.setattr("edgebert.engines.loading.run_self_test", refuse)
     with pytest.raises(SelfTestError, match="onnx/int8 gives unusable outputs"):
         Runtime(embedder_dir, "onnx")
 

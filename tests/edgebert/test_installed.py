@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 
 import runtimes
-from edgebert.bundle import Bundle
-from edgebert.installed import engine_versions, installed_version, why_unsuited
+from edgebert.bundles.bundle import Bundle
+from edgebert.bundles.installed import engine_versions, installed_version, why_unsuited
 
 
 @pytest.fixture
@@ -71,7 +71,7 @@ def artifact_of(directory, min_engine):
 )
 def test_an_engine_must_be_new_enough(pairs_dir, monkeypatch, needed, installed, suits):
     monkeypatch.setattr(
-        "edgebert.installed.installed_version", lambda _: ("onnxruntime", installed)
+        "edgebert.bundles.installed.installed_version", lambda _: ("onnxruntime", installed)
     )
     reason = why_unsuited(artifact_of(pairs_dir, needed))
     assert (reason is None) is suits
@@ -94,5 +94,5 @@ def test_a_successor_suits_and_a_predecessor_does_not(
         "x:Y", requires=("ai_edge_litert", "tflite_runtime"), extra="tflite"
     )
     monkeypatch.setitem(runtimes.BACKENDS, "onnx", spec)
-    monkeypatch.setattr("edgebert.installed.installed_version", lambda _: installed)
+    monkeypatch.setattr("edgebert.bundles.installed.installed_version", lambda _: installed)
     assert (why_unsuited(artifact_of(pairs_dir, needed)) is None) is suits

@@ -3,7 +3,7 @@
 import pytest
 
 from edgebert import Runtime
-from edgebert.bundle import Bundle, why_not_here
+from edgebert.bundles.bundle import Bundle, why_not_here
 from edgebert.errors import BackendError
 from tests.edgebert.bundles import change_manifest
 

@@ -40,7 +40,7 @@ def ids(words):
 
 def told(caplog):
     """What was logged of long texts; on a slow machine more may be said, as of a measurement."""
-    return [record for record in caplog.records if record.name == "edgebert.core"]
+    return [record for record in caplog.records if record.name == "edgebert.tasks.core"]
 
 
 @pytest.mark.parametrize("method", METHODS)

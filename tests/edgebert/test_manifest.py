@@ -6,11 +6,11 @@ import os
 
 import pytest
 
-from edgebert.bundle import Bundle
-from edgebert.bundle_paths import check_distinct
+from edgebert.bundles.bundle import Bundle
 from edgebert.errors import DamagedBundleError, EdgeBertError, ManifestError
-from edgebert.manifest import Manifest
-from edgebert.strict_json import MAX_VALUES, parse_json
+from edgebert.formats.manifest import Manifest
+from edgebert.formats.paths import check_distinct
+from edgebert.formats.strict_json import MAX_VALUES, parse_json
 
 VERSION_1 = """{
   "task": "feature-extraction", "max_length": 64, "hidden_size": 3, "pooling": "mean",

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from edgebert.engines.measuring import measure
 from edgebert.errors import BackendRunError
-from edgebert.measuring import measure
 from edgebert.types import Batch
 
 
@@ -14,7 +14,7 @@ class Clock:
     def __init__(self, monkeypatch):
         self.now = 100.0
         self.calls = []
-        monkeypatch.setattr("edgebert.measuring.time.perf_counter", lambda: self.now)
+        monkeypatch.setattr("edgebert.engines.measuring.time.perf_counter", lambda: self.now)
 
     def run(self, name, *, fixed=0.0, a_token=0.0, first=0.0, fails_at=None):
         """Make a run that takes so many seconds, and ``first`` more when a length is new."""

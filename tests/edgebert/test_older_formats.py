@@ -10,7 +10,7 @@ import pytest
 
 import edgebert
 from edgebert.files import sha256_file
-from edgebert.manifest import FORMAT_VERSION, Manifest
+from edgebert.formats.manifest import FORMAT_VERSION, Manifest
 from tests.edgebert.bundles import LABELS, hidden_by_hand, logits_by_hand, write_graph
 from tests.tiny import write_tokenizer
 

@@ -5,12 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from edgebert.engine import Engine
+from edgebert.engines.engine import Engine
+from edgebert.engines.selftest import golden_outputs
 from edgebert.errors import BackendRunError, BundleError, InputError
-from edgebert.manifest import Manifest
+from edgebert.formats.manifest import Manifest
 from edgebert.runtime import Runtime
-from edgebert.selftest import golden_outputs
-from edgebert.tokenizer import Tokenizer
+from edgebert.text.tokenizer import Tokenizer
 from runtimes import SessionOptions, load_backend
 from tests.edgebert.bundles import (
     DENSE,

@@ -6,9 +6,10 @@ from functools import partial
 
 import pytest
 
-from edgebert import Runtime, loading, selection
-from edgebert.bundle import Bundle
+from edgebert import Runtime
+from edgebert.bundles.bundle import Bundle
 from edgebert.commands.verify import verify
+from edgebert.engines import loading, selection
 from edgebert.errors import (
     BackendRunError,
     BackendUnavailableError,

@@ -10,8 +10,8 @@ import pytest
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
 
 from edgebert.errors import InputError
-from edgebert.tagging import AGGREGATIONS, decode_tags, entity_spans
-from edgebert.words import split_words, written_words
+from edgebert.tasks.tagging import AGGREGATIONS, decode_tags, entity_spans
+from edgebert.text.words import split_words, written_words
 
 LABELS = ("O", "B-X", "I-X", "B-Y", "I-Y")
 TEXT = "Groenlinks over Schiphol."

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from edgebert.tokenizer import Tokenizer
+from edgebert.text.tokenizer import Tokenizer
 from tests.real_texts import random_lines, real_lines
 
 transformers = pytest.importorskip("transformers")

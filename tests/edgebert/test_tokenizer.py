@@ -5,7 +5,7 @@ import pytest
 import tokenizers
 
 from edgebert.errors import DamagedBundleError, InputError
-from edgebert.tokenizer import Tokenizer, longest_first
+from edgebert.text.tokenizer import Tokenizer, longest_first
 from tests.tiny import SPECIAL_IDS, VOCAB, write_tokenizer
 
 CLS, SEP = 2, 3

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from edgebert.errors import InputError
-from edgebert.vectors import VectorForm, cosine
+from edgebert.tasks.vectors import VectorForm, cosine
 
 VECTORS = np.array([[3.0, -4.0, 12.0]], dtype=np.float32)  # 13 long
 

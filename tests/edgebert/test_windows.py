@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from edgebert.errors import InputError
-from edgebert.tokenizer import Tokenizer
-from edgebert.windows import TokenOutputs, WindowedTexts, cut_windows, merge_token_values
+from edgebert.text.tokenizer import Tokenizer
+from edgebert.text.windows import TokenOutputs, WindowedTexts, cut_windows, merge_token_values
 from tests.tiny import SPECIAL_IDS, VOCAB, write_tokenizer
 
 CLS, SEP = 2, 3

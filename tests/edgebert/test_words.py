@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from edgebert.words import fuse_words, split_words, tokens_of_words, written_words
+from edgebert.text.words import fuse_words, split_words, tokens_of_words, written_words
 
 
 def cut(text, find=written_words):

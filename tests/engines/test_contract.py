@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from edgebert.errors import InputError
-from edgebert.manifest import Manifest
+from edgebert.formats.manifest import Manifest
 from edgebert.types import Batch
 from runtimes import BACKENDS
 from tests.engines.bundles import MAX_LENGTH, missing

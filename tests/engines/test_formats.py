@@ -3,7 +3,7 @@
 import onnx
 import pytest
 
-from edgebert.manifest import Manifest
+from edgebert.formats.manifest import Manifest
 from tests.engines.bundles import missing
 
 # of the engine, of the IR and of the opset: it was released with ONNX 1.14

@@ -11,7 +11,7 @@ from safetensors.numpy import load_file
 
 import edgebert
 from edgebert.errors import BackendRunError
-from edgebert.manifest import FileRecord, Manifest
+from edgebert.formats.manifest import FileRecord, Manifest
 from tests.tiny import VOCAB
 
 WORDS = "embeddings.word_embeddings.weight"

@@ -53,7 +53,7 @@ parent = OpenVinoBackend(path, options)
 expected = parent.run(batch)["last_hidden_state"]
 child = os.fork()
 if child == 0:
-    ctypes.pythonapi.Py_IncRef(ctypes.py_object(parent))  # as edgebert.engine does
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(parent))  # as edgebert.engines.engine does
     own = OpenVinoBackend(path, options)
     same = np.array_equal(own.run(batch)["last_hidden_state"], expected)
     sys.exit(0 if same else 3)

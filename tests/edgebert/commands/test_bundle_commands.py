@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from edgebert.manifest import Manifest
+from edgebert.formats.manifest import Manifest
 from edgebert.runtime import Runtime
 
 

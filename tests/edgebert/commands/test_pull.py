@@ -13,7 +13,7 @@ import pytest
 
 import edgebert
 from edgebert.cli import main
-from edgebert.manifest import Manifest
+from edgebert.formats.manifest import Manifest
 from tests.edgebert.bundles import write_bundle
 from tests.edgebert.hub_stand_in import COMMIT, stand_in
 

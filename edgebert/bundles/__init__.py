@@ -1,0 +1,1 @@
+"""A bundle on disk or on the hub, and which of its artifacts can run here."""

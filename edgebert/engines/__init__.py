@@ -1,0 +1,1 @@
+"""An artifact opened, tested, timed and run in batches."""

@@ -1,0 +1,1 @@
+"""Directories that other exporters wrote, with a manifest made on the fly."""

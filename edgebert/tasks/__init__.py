@@ -1,0 +1,1 @@
+"""What each task makes of a model's outputs, and its methods of `Runtime`."""
