@@ -9,16 +9,24 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-_STEPS = ("train", "distill", "export", "evaluate", "report")
+_STEPS = ("train", "distill", "export", "evaluate", "report", "trim")
 _CONFIGS = {
     "TrainConfig": "compress.train",
     "DistillConfig": "compress.distillation.config",
     "ExportConfig": "compress.export",
     "EvaluateConfig": "compress.evaluate",
     "ReportConfig": "compress.report",
+    "TrimConfig": "compress.trim",
 }
 
-__all__ = ["DistillConfig", "EvaluateConfig", "ExportConfig", "ReportConfig", "TrainConfig"]
+__all__ = [
+    "DistillConfig",
+    "EvaluateConfig",
+    "ExportConfig",
+    "ReportConfig",
+    "TrainConfig",
+    "TrimConfig",
+]
 
 
 def __getattr__(name: str) -> Any:  # the type of a module attribute can't be known here

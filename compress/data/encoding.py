@@ -94,7 +94,17 @@ def require_known_ids(encoded: EncodedTexts, vocab_size: int) -> None:
     Raises:
         ModelError: There is such an id.
     """
-    largest = max((int(ids.max()) for ids in encoded.input_ids if ids.size), default=0)
+    require_known_id(
+        max((int(ids.max()) for ids in encoded.input_ids if ids.size), default=0), vocab_size
+    )
+
+
+def require_known_id(largest: int, vocab_size: int) -> None:
+    """Refuse the largest id of a tokenizer where a model's table of embeddings has no row for it.
+
+    Raises:
+        ModelError: It hasn't.
+    """
     if largest >= vocab_size:
         raise ModelError(
             f"The tokenizer gives the id {largest}, but the model has {vocab_size} tokens: they "

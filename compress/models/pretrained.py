@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from compress.models.files import read_config
 from compress.models.hub import one_line, quiet
 from compress.models.labels import align_labels, is_nameless, named_labels, reorder_head, set_labels
 from edgebert.errors import ModelError
@@ -61,6 +62,35 @@ def load_encoder(path: Path) -> PreTrainedModel:
         ModelError: It can't be loaded.
     """
     return _from_pretrained("feature-extraction", path, without_pooler=True)[0]
+
+
+def load_as_saved(path: Path) -> PreTrainedModel:
+    """Load a model as it was saved, with its head or without one, in its own precision.
+
+    Raises:
+        ModelError: It can't be loaded, or its head isn't whole.
+    """
+    import transformers
+
+    named = read_config(path).get("architectures")
+    name = str(named[0]) if isinstance(named, list) and named else None
+    maker = getattr(transformers, name, None) if name else auto_class("feature-extraction")
+    if name and not (isinstance(maker, type) and issubclass(maker, transformers.PreTrainedModel)):
+        raise ModelError(f"{path} was saved as {name!r:.100}, a class that transformers hasn't.")
+    with quiet_transformers():
+        model, info = _load(maker, path, dtype="auto")
+    missing, mismatched = _check_loaded(path, model, info)
+    if missing and model.base_model is model:  # an encoder that was saved without its pooler
+        model.pooler = None  # type: ignore[assignment]
+    elif missing or mismatched:
+        raise ModelError(
+            f"{path} was saved as {name}, but lacks weights of its head, or has them in other "
+            f"shapes ({', '.join(sorted(missing)[:3])}); get the checkpoint again."
+        )
+    if info["unexpected_keys"]:
+        left = sorted(info["unexpected_keys"])
+        logger.warning("%d weights of %s are left out: %s has no %s.", len(left), path, name, left)
+    return model
 
 
 def load_headed(path: Path, task: str) -> tuple[PreTrainedModel, bool]:
@@ -148,10 +178,17 @@ def _from_pretrained(
     options: dict[str, Any] = {"config": config} if config is not None else {}
     if without_pooler and _takes_pooler_option(path):
         options["add_pooling_layer"] = False
+    model, info = _load(auto_class(task), path, dtype=torch.float32, **options)
+    _blank_padding(model)
+    missing, mismatched = _check_loaded(path, model, info)
+    return model, bool(missing), mismatched
+
+
+def _load(maker: Any, path: Path, **options: Any) -> tuple[PreTrainedModel, dict[str, Any]]:
+    """Load a model from safetensors; give what transformers says of missing weights along."""
     try:
-        model, info = auto_class(task).from_pretrained(
+        model, info = maker.from_pretrained(
             path,
-            dtype=torch.float32,
             local_files_only=True,
             use_safetensors=True,
             output_loading_info=True,
@@ -160,8 +197,7 @@ def _from_pretrained(
         )
     except (OSError, ValueError, RuntimeError, KeyError) as error:
         raise ModelError(f"{path} can't be loaded ({one_line(error)}).") from error
-    _blank_padding(model)
-    return model, *_check_loaded(path, model, info)
+    return model, info
 
 
 def _blank_padding(model: Any) -> None:
@@ -173,7 +209,8 @@ def _blank_padding(model: Any) -> None:
         model.get_input_embeddings().weight.data[model.config.pad_token_id] = 0
 
 
-def _check_loaded(path: Path, model: PreTrainedModel, info: Any) -> tuple[bool, bool]:
+def _check_loaded(path: Path, model: PreTrainedModel, info: Any) -> tuple[set[str], bool]:
+    """Refuse an encoder with gaps; name what else is missing, and tell whether some has no fit."""
     tied = set(getattr(model, "all_tied_weights_keys", None) or ())
     missing = set(info["missing_keys"]) - tied
     base = f"{model.base_model_prefix}."
@@ -186,7 +223,7 @@ def _check_loaded(path: Path, model: PreTrainedModel, info: Any) -> tuple[bool, 
             f"{path} lacks {len(lost)} weights of its encoder, or has them in other shapes "
             f"({', '.join(lost[:3])}); its config.json and model.safetensors don't belong together."
         )
-    return bool(missing), bool(info["mismatched_keys"])
+    return missing, bool(info["mismatched_keys"])
 
 
 def _takes_pooler_option(path: Path) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any, get_args
@@ -19,6 +20,7 @@ from edgebert.files import write_json
 from edgebert.formats.sentence_files import POOLING_SWITCHES, pooling_modes
 
 MODULES_NAME = "modules.json"
+_FILES = (MODULES_NAME, "sentence_bert_config.json", "config_sentence_transformers.json")
 _LAYERS = "WeightedLayerPooling"
 _ORDER = re.compile(rf"Transformer( {_LAYERS})? Pooling( Dense)*( Normalize)?")
 
@@ -168,6 +170,25 @@ def write_layout(
     return _written(directory, [path for path, _ in kinds if path])
 
 
+def copy_layout(source: Path, target: Path) -> None:
+    """Copy what a checkpoint says of its vectors as it is; nothing without ``modules.json``.
+
+    Raises:
+        ModelError: ``modules.json`` can't be read, or names a folder outside.
+    """
+    if not (source / MODULES_NAME).is_file():
+        return
+    found = [source / name for name in _FILES]
+    for module in _read(source / MODULES_NAME):
+        folder = _folder(source, module)
+        found += folder.rglob("*") if folder != source else ()
+    for file in found:
+        if file.is_file():
+            place = target / file.relative_to(source)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(file, place)
+
+
 def _kinds(layout: SentenceLayout) -> list[tuple[str, str]]:
     """List the modules in their order: folder and kind."""
     layers = [(f"0_{_LAYERS}", _LAYERS)] if layout.pooling_layers > 1 else []
@@ -194,7 +215,7 @@ def _write_layers(
 
 
 def _written(directory: Path, folders: list[str]) -> list[str]:
-    names = [MODULES_NAME, "sentence_bert_config.json", "config_sentence_transformers.json"]
+    names = [*_FILES]
     for folder in folders:
         for name in ("config.json", "model.safetensors"):
             if (directory / folder / name).is_file():
