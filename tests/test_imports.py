@@ -26,6 +26,7 @@ PARTS = {
         "data",
         "reporting",
         "scoring",
+        "trimming",
         "training",
         "artifacts",
         "distillation",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +14,14 @@ VOCAB = SPECIALS + LETTERS + ["##" + x for x in LETTERS] + WORDS + list(".,!?'01
 SPECIAL_IDS = {name.strip("[]").lower() + "_token_id": i for i, name in enumerate(SPECIALS)}
 
 
-def write_tokenizer(directory: Path, *, max_length: int = 512) -> None:
+def write_tokenizer(
+    directory: Path, *, max_length: int = 512, vocab: Sequence[str] = VOCAB
+) -> None:
     """Write ``tokenizer.json`` and its configuration as transformers writes them."""
     from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 
     directory.mkdir(parents=True, exist_ok=True)
-    tokenizer = Tokenizer(models.WordPiece({w: i for i, w in enumerate(VOCAB)}, unk_token="[UNK]"))
+    tokenizer = Tokenizer(models.WordPiece({w: i for i, w in enumerate(vocab)}, unk_token="[UNK]"))
     tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     tokenizer.post_processor = processors.TemplateProcessing(
@@ -31,7 +34,7 @@ def write_tokenizer(directory: Path, *, max_length: int = 512) -> None:
     names = {name.strip("[]").lower() + "_token": name for name in SPECIALS}
     settings = {"tokenizer_class": "BertTokenizer", "model_max_length": max_length, **names}
     (directory / "tokenizer_config.json").write_text(json.dumps(settings))
-    (directory / "vocab.txt").write_text("\n".join(VOCAB) + "\n")
+    (directory / "vocab.txt").write_text("\n".join(vocab) + "\n")
 
 
 def bert_config(**changes: Any) -> Any:

@@ -70,14 +70,14 @@ def load_as_saved(path: Path) -> PreTrainedModel:
     Raises:
         ModelError: It can't be loaded, or its head isn't whole.
     """
-    import transformers
-
     named = read_config(path).get("architectures")
     name = str(named[0]) if isinstance(named, list) and named else None
-    maker = getattr(transformers, name, None) if name else auto_class("feature-extraction")
-    if name and not (isinstance(maker, type) and issubclass(maker, transformers.PreTrainedModel)):
-        raise ModelError(f"{path} was saved as {name!r:.100}, a class that transformers hasn't.")
     with quiet_transformers():
+        maker = _class_named(name) if name else auto_class("feature-extraction")
+        if maker is None:
+            raise ModelError(
+                f"{path} was saved as {name!r:.100}, a class that transformers hasn't."
+            )
         model, info = _load(maker, path, dtype="auto")
     missing, mismatched = _check_loaded(path, model, info)
     if missing and model.base_model is model:  # an encoder that was saved without its pooler
@@ -91,6 +91,15 @@ def load_as_saved(path: Path) -> PreTrainedModel:
         left = sorted(info["unexpected_keys"])
         logger.warning("%d weights of %s are left out: %s has no %s.", len(left), path, name, left)
     return model
+
+
+def _class_named(name: str) -> Any:
+    """Give the model of transformers that has a name; None where there is none."""
+    import transformers
+
+    found = getattr(transformers, name, None)
+    is_model = isinstance(found, type) and issubclass(found, transformers.PreTrainedModel)
+    return found if is_model else None
 
 
 def load_headed(path: Path, task: str) -> tuple[PreTrainedModel, bool]:

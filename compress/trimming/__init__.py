@@ -1,0 +1,1 @@
+"""A vocabulary cut to what a corpus needs."""
