@@ -9,7 +9,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-_STEPS = ("train", "distill", "export", "evaluate", "report", "trim")
+_STEPS = ("train", "distill", "export", "evaluate", "report", "trim", "prune")
 _CONFIGS = {
     "TrainConfig": "compress.train",
     "DistillConfig": "compress.distillation.config",
@@ -17,12 +17,14 @@ _CONFIGS = {
     "EvaluateConfig": "compress.evaluate",
     "ReportConfig": "compress.report",
     "TrimConfig": "compress.trim",
+    "PruneConfig": "compress.pruning.config",
 }
 
 __all__ = [
     "DistillConfig",
     "EvaluateConfig",
     "ExportConfig",
+    "PruneConfig",
     "ReportConfig",
     "TrainConfig",
     "TrimConfig",

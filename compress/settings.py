@@ -133,13 +133,15 @@ class TrainingConfig(DataConfig):
     device: str = option("auto", help="cpu, cuda, cuda:1, mps or auto")
     threads: int | None = option(None, help="CPU threads (default: affinity and cgroup quota)")
 
+    least_epochs: ClassVar[int] = 1  # 0 in a step that may go without a training
+
     def __post_init__(self) -> None:
         super().__post_init__()
         for name in ("learning_rate", "max_grad_norm"):
             if not 0 < getattr(self, name) < math.inf:
                 raise InputError(f"{name} must be above 0, got {getattr(self, name)}.")
+        require_at_least("num_train_epochs", self.num_train_epochs, self.least_epochs)
         for name in (
-            "num_train_epochs",
             "max_steps",
             "per_device_train_batch_size",
             "gradient_accumulation_steps",

@@ -28,6 +28,7 @@ PARTS = {
         "scoring",
         "trimming",
         "training",
+        "pruning",
         "artifacts",
         "distillation",
         "bundles",

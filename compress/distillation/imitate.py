@@ -74,7 +74,6 @@ def imitate(
         work: Where cache and checkpoints go; one sub-folder a phase.
         extra_terms: The caller's own loss terms, added to the last phase.
     """
-    method = method_of(config)
     architecture = parse_student(config.student, teacher.model.config)
     mapped = mapped_layers(
         config, architecture.num_hidden_layers, teacher.model.config.num_hidden_layers
@@ -87,13 +86,52 @@ def imitate(
         seed=config.seed,
         calibration=_calibration(teacher),
     )
-    set_dropout(built.model, config.dropout)
     head = student_head(teacher.encoded.dev.head, built, seed=config.seed)
+    return train_student(
+        built,
+        teacher,
+        data,
+        config,
+        head=head,
+        layer_map=mapped,
+        work=work,
+        cache_dir=work / "cache",
+        extra_terms=extra_terms,
+    )
+
+
+def train_student(
+    built: BuiltStudent,
+    teacher: ReadyTeacher,
+    data: TaskData,
+    config: DistillConfig,
+    *,
+    head: TaskHead,
+    layer_map: tuple[int, ...],
+    work: Path,
+    cache_dir: Path,
+    extra_terms: Mapping[str, Term] | None = None,
+) -> Imitation:
+    """Train a student that is there; its weights after each phase are the best on dev.
+
+    Args:
+        built: The student.
+        teacher: Ready to answer.
+        data: Texts, with or without labels.
+        config: The settings, but for those that say how a student is made.
+        head: What the student's outputs mean; its Dense modules are trained with it.
+        layer_map: 1-based teacher layer of each student layer.
+        work: Where checkpoints go; one sub-folder a phase.
+        cache_dir: Where the teacher's outputs go.
+        extra_terms: The caller's own loss terms, added to the last phase.
+    """
+    method = method_of(config)
+    set_dropout(built.model, config.dropout)
     phases = build_phases(
         method,
         student=built.model,
         teacher=teacher.model,
-        layer_map=mapped,
+        layer_map=layer_map,
         config=_method_settings(config, data, teacher),
         task=config.task,
         basis=built.basis,
@@ -105,7 +143,7 @@ def imitate(
     if head.dense is not None:
         head.dense.to(device)
     cache = TeacherCache(
-        work / "cache",
+        cache_dir,
         key=weights_sha256(teacher.model),
         limit_bytes=int(config.cache_size_gb * 1e9),
         bf16=config.bf16,
@@ -123,7 +161,7 @@ def imitate(
         run.train(phase, work / f"phase-{number}", last=phase is phases[-1])
         for number, phase in enumerate(phases, start=1)
     ]
-    return Imitation(built, tuple(records), mapped, method, head)
+    return Imitation(built, tuple(records), layer_map, method, head)
 
 
 def student_head(head: TaskHead, built: BuiltStudent, *, seed: int) -> TaskHead:

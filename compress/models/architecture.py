@@ -55,6 +55,7 @@ PRESETS = {
     "minilm-3l-384d": Architecture(3, 384, 12, 1536),
     "mini-2l-128d": Architecture(2, 128, 2, 512),
 }
+PRUNED_HEADS = "edgebert_pruned_heads"  # in config.json: numbers of heads, from 0, by layer, from 0
 LETTERS = {
     "L": "num_hidden_layers",
     "H": "hidden_size",
@@ -125,4 +126,6 @@ def student_config(
         if getattr(config, name, None) == teacher["hidden_size"]:
             setattr(config, name, architecture.hidden_size)
     config.name_or_path = ""
+    if hasattr(config, PRUNED_HEADS):  # the student's own layers have all of theirs
+        delattr(config, PRUNED_HEADS)
     return config

@@ -128,8 +128,6 @@ def _get(module: nn.Module, path: str) -> nn.Module | None:
 def important_neurons(up: Tensor, down: Tensor, count: int) -> Tensor:
     """Choose the hidden neurons between two matrices that carry most, in their order.
 
-    A neuron's weight is the product of the norms of what it reads and of what it writes.
-
     Args:
         up: ``[intermediate, H]``.
         down: ``[out, intermediate]``.
@@ -138,6 +136,37 @@ def important_neurons(up: Tensor, down: Tensor, count: int) -> Tensor:
     Returns:
         int64 ``[min(count, intermediate)]``, rising.
     """
-    importance = up.norm(dim=1) * down.norm(dim=0)
-    chosen: Tensor = importance.topk(min(count, len(importance))).indices.sort().values
+    chosen: Tensor = neuron_weights(up, down).topk(min(count, len(up))).indices.sort().values
     return chosen
+
+
+def neuron_weights(up: Tensor, down: Tensor) -> Tensor:
+    """Say how much each neuron carries: the norm of what it reads times that of what it writes.
+
+    Args:
+        up: ``[intermediate, H]``.
+        down: ``[out, intermediate]``.
+
+    Returns:
+        ``[intermediate]``.
+    """
+    product: Tensor = up.norm(dim=1) * down.norm(dim=0)
+    return product
+
+
+def keep_outputs(linear: nn.Linear, kept: Tensor) -> None:
+    """Take all but some outputs from a linear layer, in place.
+
+    Args:
+        linear: With a bias.
+        kept: int64, in their new order.
+    """
+    linear.weight = nn.Parameter(linear.weight.detach()[kept])
+    linear.bias = nn.Parameter(linear.bias.detach()[kept])
+    linear.out_features = len(kept)
+
+
+def keep_inputs(linear: nn.Linear, kept: Tensor) -> None:
+    """Take all but some inputs from a linear layer, in place; see `keep_outputs`."""
+    linear.weight = nn.Parameter(linear.weight.detach()[:, kept].contiguous())
+    linear.in_features = len(kept)

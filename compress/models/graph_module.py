@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from compress.models.capture import MODEL_INPUTS, model_inputs, pool
+from compress.models.heads import drop_pruned_heads
 from compress.models.task_head import HIDDEN, TaskHead
 from edgebert.formats.positions import max_positions
 
@@ -29,7 +30,7 @@ class GraphModule(nn.Module):
     """
 
     def __init__(self, model: nn.Module, head: TaskHead, *, additive_mask: bool = False) -> None:
-        """Copy a model, in FP32, in eval mode, with eager attention.
+        """Copy a model, in FP32, in eval mode, with eager attention, without its pruned heads.
 
         Args:
             model: A `transformers` model with the head of its task; it is left as it was.
@@ -43,6 +44,7 @@ class GraphModule(nn.Module):
         if hasattr(plain, "set_attn_implementation"):  # every transformers model
             plain.set_attn_implementation("eager")
         _drop_losses(plain)
+        drop_pruned_heads(plain)
         self.model = plain
         self.head = head
         self.dense = None if head.dense is None else copy.deepcopy(head.dense).float().cpu()

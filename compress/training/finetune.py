@@ -186,7 +186,7 @@ def fine_tune(
     """
     head = encoded.dev.head
     score = DevScore(encoded.dev, metric=config.metric_for_best_model)
-    phase = Phase(name="teacher", terms={"hard": _hard(head, encoded, config, data)})
+    phase = Phase(name="teacher", terms={"hard": true_term(encoded, config, data)})
     device = next(model.parameters()).device
 
     def step(items: RowArray) -> dict[str, Tensor]:
@@ -228,9 +228,13 @@ def fine_tune(
     )
 
 
-def _hard(head: TaskHead, encoded: EncodedData, config: TrainingConfig, data: TaskData) -> Term:
-    """Give the loss on what is true, or say what is missing for it."""
-    train = encoded.train
+def true_term(encoded: EncodedData, config: TrainingConfig, data: TaskData) -> Term:
+    """Give the loss on what is true.
+
+    Raises:
+        InputError: There is nothing true to learn from, or ``class_weights`` don't fit it.
+    """
+    train, head = encoded.train, encoded.dev.head
     weights = class_weight_tensor(config, data)
     if head.task == "feature-extraction":
         if train.targets is None or data.dev.labels is None:

@@ -222,11 +222,21 @@ def _masking(
 def require_learned(dev: dict[str, float], data: TaskData, task: str) -> None:
     """Refuse a teacher that knows nothing of its task, before hours go into a student of it.
 
+    Raises:
+        ModelError: It is no better than chance, see `no_better_than_chance`.
+    """
+    if found := no_better_than_chance(dev, data, task):
+        raise ModelError(
+            f"The teacher's {found}: a student of it would learn nothing. Check the labels and "
+            "their order, or train it longer or at another learning rate."
+        )
+
+
+def no_better_than_chance(dev: dict[str, float], data: TaskData, task: str) -> str:
+    """Say in words that a model knows nothing of its task; empty where it does.
+
     Classes and choices are compared with always giving the most frequent answer, tags with
     finding nothing; other tasks have no such measure.
-
-    Raises:
-        ModelError: It is no better.
     """
     if task == "token-classification":
         score, floor, name, dull = dev["entity_f1"], 0.0, "entity_f1", "finding nothing"
@@ -236,13 +246,10 @@ def require_learned(dev: dict[str, float], data: TaskData, task: str) -> None:
         score, floor, name = dev["accuracy"], majority_share(data.dev.labels or []), "accuracy"
         dull = "answering the most frequent class"
     else:
-        return
-    if score <= floor:
-        raise ModelError(
-            f"The teacher's {name} on dev is {score:.4f}, no better than always {dull} "
-            f"({floor:.4f}): a student of it would learn nothing. Check the labels and their "
-            "order, or train it longer or at another learning rate."
-        )
+        return ""
+    if score > floor:
+        return ""
+    return f"{name} on dev is {score:.4f}, no better than always {dull} ({floor:.4f})"
 
 
 def save_checkpoint(
