@@ -1,33 +1,16 @@
-"""What this machine has, and how much of it we may use."""
+"""What this machine has, and how much of it this process may use."""
 
 from __future__ import annotations
 
-import logging
 import os
 import platform
 from collections.abc import Iterator
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from edgebert.errors import InputError
-
-logger = logging.getLogger(__name__)
-
-_INTERESTING = {
-    *("sse4_2", "avx", "avx2", "fma", "f16c", "avx512f", "avx512_vnni", "avx_vnni"),
-    *("avx512_bf16", "avx512_fp16", "amx_tile", "amx_int8", "amx_bf16"),
-    *("neon", "asimd", "asimdhp", "asimddp", "i8mm", "bf16", "sve"),
-}
-# macOS and Windows have names of their own for what Linux calls by the names above
-_MACOS = {"avx2_0": "avx2", "avx2": "avx2", "fma": "fma", "avx512f": "avx512f"} | {
-    "feat_dotprod": "asimddp",
-    "feat_i8mm": "i8mm",
-    "feat_bf16": "bf16",
-    "feat_fp16": "asimdhp",
-    "neon": "asimd",
-}
-_WINDOWS = {38: "sse4_2", 39: "avx", 40: "avx2", 41: "avx512f", 19: "asimd", 43: "asimddp"}
+from runtimes.cpu import cpu_features as cpu_features
+from runtimes.cpu import cpu_name as cpu_name
 
 
 def default_threads() -> int:
@@ -122,36 +105,6 @@ def _affinity() -> int:
     return os.cpu_count() or 1
 
 
-@lru_cache(maxsize=1)
-def cpu_name() -> str:
-    """Name the processor as its maker does; the architecture where it has no name."""
-    if platform.system() == "Darwin":
-        return _sysctl("machdep.cpu.brand_string") or platform.machine()
-    for key in ("model name", "Model", "Hardware"):  # the latter two on ARM
-        if value := _cpuinfo().get(key):
-            return value
-    return platform.processor() or platform.machine()
-
-
-@lru_cache(maxsize=1)
-def cpu_features() -> tuple[str, ...]:
-    """Name the instruction sets that matter for speed, by Linux's names, sorted."""
-    system = platform.system()
-    if system == "Darwin":
-        listing = _sysctl("-a")
-        on = {
-            line.split(":")[0].rsplit(".", 1)[-1].lower()
-            for line in listing.splitlines()
-            if line.startswith("hw.optional.") and line.endswith(": 1")
-        }
-        return tuple(sorted({_MACOS[name] for name in on & set(_MACOS)}))
-    if system == "Windows":
-        return _windows_features()
-    info = _cpuinfo()
-    flags = (info.get("flags") or info.get("Features") or "").split()
-    return tuple(sorted(_INTERESTING.intersection(flags)))
-
-
 def machine() -> dict[str, Any]:
     """Describe this machine for a report: JSON-ready, without names of hosts or users."""
     return {
@@ -169,42 +122,6 @@ def _memory_bytes() -> int | None:
     if hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return None
-
-
-@lru_cache(maxsize=1)
-def _cpuinfo() -> dict[str, str]:
-    """Read the first value of each key of ``/proc/cpuinfo``; empty where there is none."""
-    values: dict[str, str] = {}
-    for line in _read(Path("/proc/cpuinfo")).splitlines():
-        key, _, value = line.partition(":")
-        values.setdefault(key.strip(), value.strip())
-    return values
-
-
-def _windows_features() -> tuple[str, ...]:
-    import ctypes
-
-    kernel = getattr(ctypes, "windll").kernel32  # noqa: B009 - exists on Windows only
-    return tuple(
-        sorted(name for code, name in _WINDOWS.items() if kernel.IsProcessorFeaturePresent(code))
-    )
-
-
-def _sysctl(name: str) -> str:
-    import subprocess  # 5 ms of a cold start, and for macOS only
-
-    try:
-        done = subprocess.run(
-            ["/usr/sbin/sysctl", *(["-n"] if name != "-a" else []), name],
-            capture_output=True,
-            text=True,
-            timeout=10,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        logger.debug("sysctl %s: %s", name, error)
-        return ""
-    return done.stdout.strip()
 
 
 def _read(path: Path) -> str:

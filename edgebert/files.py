@@ -6,6 +6,7 @@ import glob
 import hashlib
 import json
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -45,9 +46,21 @@ def write_text(path: Path, text: str) -> None:
     write_bytes(path, text.encode("utf-8"))
 
 
+# Between a bracket and a line break, which no string of JSON can hold.
+_NUMBERS = re.compile(r"\[\n[-+.\deE,\s]+\]")
+
+
 def write_json(path: Path, value: Any) -> None:
-    """Write a JSON file whole, indented, keys in the order given. NaN is refused."""
-    write_text(path, json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+    """Write a JSON file whole, indented, keys in the order given. NaN is refused.
+
+    A list of numbers has one line, however long: a vector a number a line is twice the bytes.
+    """
+    text = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False)
+    write_text(path, _NUMBERS.sub(_one_line, text) + "\n")
+
+
+def _one_line(numbers: re.Match[str]) -> str:
+    return f"[{' '.join(numbers[0][1:-1].split())}]"
 
 
 def sync_directory(path: Path) -> None:

@@ -18,7 +18,7 @@ from edgebert.types import FloatArray
 logger = logging.getLogger(__name__)
 
 GOLDEN_TEXTS = 16
-GOLDEN_TEXTS_PER_TOKEN = 6  # their outputs are as many numbers as tokens times labels
+GOLDEN_TEXTS_WIDE = 6  # where an output is many numbers: a vector, or labels of each token
 # Accents that compose, quotes, scripts without spaces, right-to-left, an emoji of several code
 # points, a private-use character and a zero-width one: where tokenizers were seen to differ.
 ODD_TEXT = "Na\u00efve cafe\u0301 \u201cquoted\u201d \u2014 \u6f22\u5b57 \u0639\u0631\u0628\u064a \U0001f469\u200d\U0001f52c \uf059 \u200bend"  # noqa: E501  one text
@@ -41,7 +41,8 @@ def golden_of(
     lengths = [len(text) for text in split.texts]
     if seconds is not None:
         lengths = [a + len(b) for a, b in zip(lengths, seconds, strict=True)]
-    count = GOLDEN_TEXTS_PER_TOKEN if head.per_token else GOLDEN_TEXTS
+    wide = head.per_token or head.task == "feature-extraction"
+    count = GOLDEN_TEXTS_WIDE if wide else GOLDEN_TEXTS
     by_length = np.argsort(lengths, kind="stable")
     places = np.linspace(0, len(by_length) - 1, min(count - 1, len(by_length)))
     rows = by_length[np.unique(places.astype(np.int64))].tolist()
@@ -88,7 +89,7 @@ def with_golden(artifact: Artifact, outputs: Sequence[FloatArray], *, slack: flo
             allowed (two FP32 engines on MiniLM differed by 5e-6).
     """
     largest = max(float(np.abs(row).max(initial=0.0)) for row in outputs)
-    rounded = tuple(tuple(float(f"{value:.7g}") for value in row) for row in outputs)
+    rounded = tuple(tuple(float(f"{value:.5g}") for value in row) for row in outputs)
     return replace(artifact, golden=rounded, tolerance=max(slack, 1e-3 * largest, 1e-6))
 
 

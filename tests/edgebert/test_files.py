@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -87,3 +88,17 @@ def test_a_folder_below_a_file_is_refused_before_any_work(tmp_path):
         whole_directory(tmp_path / "file" / "x"),
     ):
         pass
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ({"a": [1, -2.5e-7], "b": []}, '{\n  "a": [1, -2.5e-07],\n  "b": []\n}\n'),
+        ([[1], ["1"]], '[\n  [1],\n  [\n    "1"\n  ]\n]\n'),
+        (["[\n1\n]", [None]], '[\n  "[\\n1\\n]",\n  [\n    null\n  ]\n]\n'),
+    ],
+)
+def test_lists_of_numbers_and_they_alone_have_one_line(tmp_path, value, text):
+    write_json(tmp_path / "a.json", value)
+    assert (tmp_path / "a.json").read_text() == text
+    assert json.loads(text) == value
