@@ -33,6 +33,17 @@ def seven_tasks(results: dict[str, Any]) -> list[str]:
     return lines
 
 
+def misses(results: dict[str, Any]) -> list[str]:
+    """Name the tasks whose artifacts differ by more than `seven_tasks.py` allows."""
+    names = [name for name, one in results.items() if not one["holds"]]
+    if not names:
+        return []
+    lost = ", ".join(
+        f"{name} ({max(results[name]['int8_relative_loss'].values()):.1%} lost)" for name in names
+    )
+    return [f"Over the limit of 1 % or one row: {lost}.", ""]
+
+
 def _int8(one: dict[str, Any], backend: str) -> str:
     key = f"{backend}/int8"
     if key not in one["scores"]:

@@ -112,6 +112,7 @@ def engine_lines() -> list[str]:
             "",
             *engine_tables.seven_tasks(found["seven_tasks"]),
             "",
+            *engine_tables.misses(found["seven_tasks"]),
         ]
     said = engine_tables.summaries(found)
     return (
