@@ -41,7 +41,7 @@ def misses(results: dict[str, Any]) -> list[str]:
     lost = ", ".join(
         f"{name} ({max(results[name]['int8_relative_loss'].values()):.1%} lost)" for name in names
     )
-    return [f"Over the limit of 1 % or one row: {lost}.", ""]
+    return [f"Over the limit of 1 %: {lost}.", ""]
 
 
 def _int8(one: dict[str, Any], backend: str) -> str:
