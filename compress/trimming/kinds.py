@@ -15,6 +15,7 @@ With all pieces of a text kept, whatever else goes, the text is split as before:
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -26,7 +27,7 @@ _BYTES = frozenset(pre_tokenizers.ByteLevel.alphabet())
 _BYTE_PIECES = frozenset(f"<0x{byte:02X}>" for byte in range(256))
 
 
-class Vocabulary:
+class Vocabulary(ABC):
     """The pieces of a tokenizer's model. A subclass is a kind of model.
 
     Attributes:
@@ -73,8 +74,9 @@ class Vocabulary:
     def _read_unknown(self) -> int | None:
         return self.ids.get(self._model.get("unk_token") or "")
 
+    @abstractmethod
     def _is_kept(self, piece: str, seen: set[str]) -> bool:
-        raise NotImplementedError
+        """Whether a piece stays as a single character or byte."""
 
 
 class WordPiece(Vocabulary):
