@@ -9,7 +9,7 @@ endif
 INSTALLED := $(VENV)/.installed
 DEMO_DIR := build/demo
 # What the demo adds to the defaults, so that 2 cores need minutes less.
-DEMO_FLAGS ?= --max-length 64 --num-train-epochs 3
+DEMO_FLAGS ?= --max-length 64 --max-train-samples 2500 --num-train-epochs 3
 QUICK := not slow and not arm and not browser and not stores and not gpu and not compat
 # Environments of other libraries, which hold back what the toolchain needs; for `make compat` alone.
 OPTIMUM := .venv-optimum

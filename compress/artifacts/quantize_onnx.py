@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -82,6 +83,12 @@ RECIPES: dict[str, OnnxRecipe] = {
         batch_invariant=True,
         min_engine="onnxruntime 1.22",
     ),
+    "weights": OnnxRecipe(
+        convert=partial(blockwise, activations=False),
+        about="weights int8 in blocks of 64, activations in FP32",
+        batch_invariant=True,
+        min_engine="onnxruntime 1.22",
+    ),
 }
 
 
@@ -125,7 +132,7 @@ class OnnxExporter:
         *,
         recipe: str,
         exclude: Collection[str] = (),
-        calibration: Sequence[Batch] = (),  # noqa: ARG002  both recipes look at weights alone
+        calibration: Sequence[Batch] = (),  # noqa: ARG002  all recipes look at weights alone
     ) -> Converted:
         """See `Exporter.quantize`.
 

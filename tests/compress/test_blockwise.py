@@ -29,15 +29,15 @@ def test_an_inner_dimension_that_fills_no_block_is_padded_with_zeros():
     assert whole[0, 0, :4].tolist() == [255, 255, 255, 128]
 
 
-@pytest.fixture(scope="module")
-def paths(tmp_path_factory):
+@pytest.fixture(scope="module", params=["blockwise", "weights"])
+def paths(request, tmp_path_factory):
     torch.manual_seed(0)
-    folder = tmp_path_factory.mktemp("blockwise")
+    folder = tmp_path_factory.mktemp(request.param)
     config = bert_config(hidden_size=64, intermediate_size=128)
     model = transformers.BertForSequenceClassification(config)
     write_onnx(model, folder / "fp32.onnx", "text-classification")
     converted = OnnxExporter().quantize(
-        folder / "fp32.onnx", folder / "int8.onnx", recipe="blockwise"
+        folder / "fp32.onnx", folder / "int8.onnx", recipe=request.param
     )
     assert converted.missed == ()
     return folder / "fp32.onnx", folder / "int8.onnx"

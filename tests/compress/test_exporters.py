@@ -59,8 +59,8 @@ def test_every_installed_engine_gets_its_default_recipes():
 
 
 def test_a_recipe_by_name_is_for_every_engine_that_has_it_and_the_others_keep_theirs():
-    plan = plan_export(("onnx", "openvino"), ("blockwise", "weights"))
-    assert plan.recipes == {"onnx": ("blockwise",), "openvino": ("weights",)}
+    plan = plan_export(("onnx", "openvino"), ("weights", "blockwise"))
+    assert plan.recipes == {"onnx": ("weights", "blockwise"), "openvino": ("weights",)}
     assert plan_export(("onnx", "openvino"), ("blockwise",)).recipes["openvino"] == (
         "static",
         "weights",
@@ -72,9 +72,9 @@ def test_several_recipes_of_one_engine_are_tried_in_the_order_given():
     assert plan.recipes == {"onnx": ("blockwise", "dynamic")}
 
 
-@pytest.mark.parametrize("recipe", ["magic", "onnx=static", "openvino=weights", "=dynamic"])
+@pytest.mark.parametrize("recipe", ["magic", "onnx=static", "openvino=static", "=dynamic"])
 def test_a_recipe_that_no_chosen_engine_has_is_refused_with_the_known_ones(recipe):
-    with pytest.raises(InputError, match=r"Known recipes: onnx: dynamic, blockwise\."):
+    with pytest.raises(InputError, match=r"Known recipes: onnx: dynamic, blockwise, weights\."):
         plan_export(("onnx",), (recipe,))
 
 
