@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-import logging
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from compress.distillation.config import DistillConfig
-from compress.distillation.imitate import student_head, train_student
+from compress.distillation.recovery import Recovery
 from compress.models.blocks import model_type
 from compress.models.capture import Wanted, forward_features
 from compress.models.heads import pruned_heads
 from compress.models.layer_map import layer_map
-from compress.models.student import BuiltStudent
-from compress.models.task_head import TaskHead
 from compress.pruning.importance import (
     Importance,
     magnitude_importance,
@@ -36,22 +32,16 @@ from compress.pruning.units import (
     make_plan,
     shape_of,
 )
-from compress.settings import TrainingConfig
-from compress.training.dev_score import DevScore
-from compress.training.final_probe import final_probe
 from compress.training.finetune import true_term
 from compress.training.phase import Phase
 from compress.training.target_terms import logits_of
-from compress.training.teacher_step import no_better_than_chance
-from edgebert.errors import InputError, ModelError
+from edgebert.errors import InputError
 
 if TYPE_CHECKING:
     from compress.data.load import TaskData
     from compress.models.teachers import ResolvedTeacher
     from compress.pruning.config import PruneConfig
     from compress.training.teacher_step import ReadyTeacher
-
-logger = logging.getLogger(__name__)
 
 
 class PruningRun:
@@ -62,7 +52,6 @@ class PruningRun:
         head: What its outputs mean.
         kept: Its layers, by their numbers in the teacher, from 0.
         rounds: What each round did.
-        warnings: What a reader must know.
     """
 
     def __init__(
@@ -85,13 +74,9 @@ class PruningRun:
         self.whole = shape_of(self.model)
         self.plan = make_plan(self.whole, config, family=model_type(self.model))
         self.kept = list(range(self.whole.layers))
-        self.head = student_head(
-            teacher.encoded.dev.head, BuiltStudent(self.model, "layers", None), seed=config.seed
-        )
-        if self.head.dense is not None:
-            self.head.dense.to(self.model.device)
+        self._recovery = Recovery(config, teacher, data, work)
+        self.head = self._recovery.head_of(self.model)
         self.rounds: list[Round] = []
-        self.warnings: list[str] = []
         self._done = Plan()
         if config.importance == "taylor" and not self.plan.layers:
             _require_truth(teacher)
@@ -128,18 +113,20 @@ class PruningRun:
         ]
         last = self.rounds[-1]
         dev = last.cut if last.recovered is None else last.recovered
-        whole = Side.of(self.whole, self._teacher.dev, self._tested(self._teacher), found.path)
-        cut = dataclasses.replace(self._teacher, model=self.model)
+        whole = Side.of(
+            self.whole, self._teacher.dev, self._recovery.tested(self._teacher.model), found.path
+        )
+        tested = self._recovery.tested(self.model, head=self.head)
         return PruneResult(
             model=found.used,
             task=self._config.task,
             importance=self._config.importance,
-            metric=self._dev_score().metric,
+            metric=self._recovery.dev_score(self.head).metric,
             before=whole,
-            after=Side.of(shape, dev, self._tested(cut, head=self.head), directory),
+            after=Side.of(shape, dev, tested, directory),
             layers=tuple(layers),
             rounds=tuple(self.rounds),
-            warnings=tuple(self.warnings),
+            warnings=tuple(self._recovery.warnings),
         )
 
     def _cut(self, goal: Plan) -> None:
@@ -200,66 +187,12 @@ class PruningRun:
         return [train.batch(items, device=device) for items in rows]
 
     def _recover(self, folder: Path) -> None:
-        shared = {
-            field.name: getattr(self._config, field.name)
-            for field in dataclasses.fields(TrainingConfig)
-        }
-        imitation = train_student(
-            BuiltStudent(self.model.train(), "layers", None),
-            self._teacher,
-            self._data,
-            DistillConfig(teacher=self._config.model, **shared),
-            head=self.head,
-            layer_map=tuple(number + 1 for number in self.kept),
-            work=folder,
-            cache_dir=self._work / "cache",
-        )
-        self.model = imitation.built.model
-        self.model.train(False)
-
-    def _dev_score(self) -> DevScore:
-        dev = self._teacher.encoded.dev
-        return DevScore(
-            dataclasses.replace(dev, head=self.head),
-            metric=self._config.metric_for_best_model,
-            teacher=self._teacher.model,
-            teacher_head=dev.head,
-        )
+        kept = tuple(number + 1 for number in self.kept)
+        self.model = self._recovery.train(self.model, self.head, layer_map=kept, folder=folder)
 
     def _score(self, when: str) -> dict[str, float]:
-        """Measure on dev; tell where nothing of the task is left."""
-        score = self._dev_score()
-        dev = self._measured(score, self.model, when)
-        if not dev:
-            return {}
-        logger.info("%s: dev %s %.4f", when, score.metric, dev[score.metric])
-        if found := no_better_than_chance(dev, self._data, self._config.task):
-            self._warn(f"{when}: {found}. Cut less, in more --rounds, or recover longer.")
-        return dev
-
-    def _tested(
-        self, teacher: ReadyTeacher, *, head: TaskHead | None = None
-    ) -> dict[str, float] | None:
-        """Measure on test, if there is one; a threshold is chosen on dev for each model anew."""
-        probe = final_probe(teacher, self._data, self._config)
-        if probe is None:
-            return None
-        probe = dataclasses.replace(probe, head=head or probe.head)
-        score = DevScore(
-            probe, teacher=self._teacher.model, teacher_head=self._teacher.encoded.dev.head
-        )
-        return self._measured(score, teacher.model, "on test")
-
-    def _measured(self, score: DevScore, model: nn.Module, when: str) -> dict[str, float]:
-        try:
-            return score(model)
-        except ModelError as error:  # vectors that all point the same way
-            self._warn(f"{when}: {error}")
-            return {}
-
-    def _warn(self, text: str) -> None:
-        logger.warning("%s", text)
-        self.warnings.append(text)
+        remedy = "Cut less, in more --rounds, or recover longer."
+        return self._recovery.score(self.model, self.head, when=when, remedy=remedy)
 
 
 def _require_truth(teacher: ReadyTeacher) -> None:

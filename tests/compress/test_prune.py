@@ -13,7 +13,7 @@ import transformers
 from safetensors.torch import load_file
 
 import compress
-from compress.distillation import pruning_rounds
+from compress.distillation import pruning_rounds, recovery
 from compress.models.heads import pruned_heads
 from compress.pruning.result import PruneResult, format_result, load_result
 from compress.pruning.units import cut_neurons
@@ -184,7 +184,7 @@ def test_a_run_is_written_replayed_and_read(shot, tmp_path, capsys):
 
 def test_an_interrupted_run_goes_on_to_the_same_weights(recovered, lab, tmp_path, monkeypatch):
     output, result = recovered
-    train_student, calls = pruning_rounds.train_student, []
+    train_student, calls = recovery.train_student, []
 
     def interrupted(*args, **named):
         calls.append(named["work"])
@@ -193,10 +193,10 @@ def test_an_interrupted_run_goes_on_to_the_same_weights(recovered, lab, tmp_path
         return train_student(*args, **named)
 
     config = prune_settings(lab, tmp_path / "out", sparsity=0.5, rounds=2, test_file=lab.test)
-    monkeypatch.setattr(pruning_rounds, "train_student", interrupted)
+    monkeypatch.setattr(recovery, "train_student", interrupted)
     with pytest.raises(KeyboardInterrupt, match="--resume"):
         compress.prune(config)
-    monkeypatch.setattr(pruning_rounds, "train_student", train_student)
+    monkeypatch.setattr(recovery, "train_student", train_student)
     assert run_step("prune", *flags(config), "--resume") == 0
     assert load_result(tmp_path / "out").rounds == result.rounds
     for name, value in load_file(output / "model.safetensors").items():
