@@ -194,6 +194,18 @@ def test_too_large_a_stride_is_lowered_and_that_is_logged_once(runtime_of, caplo
     assert "stride of 128 tokens, so that some share 2 only" in record.message
 
 
+@pytest.mark.parametrize("method", sorted(METHODS.keys() - {"tokenize"}))
+def test_a_stride_of_more_than_a_window_ends_and_drops_nothing_on_every_method(
+    runtime_of, caplog, method
+):
+    task, call = METHODS[method]
+    with caplog.at_level(logging.WARNING):
+        results = call(runtime_of(task, stride=128), on_long="window")
+    (record,) = told(caplog)
+    assert "stride of 128 tokens" in record.message
+    assert not np.any([getattr(one, "dropped_tokens", 0) for one in results])
+
+
 def test_two_long_texts_leave_windows_no_room_and_the_pair_is_named(runtime_of):
     runtime = runtime_of("text-classification", pairs=True)
     with pytest.raises(InputError, match=r"texts\[1\] can't be cut into windows of 32"):

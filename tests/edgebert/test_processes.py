@@ -11,9 +11,13 @@ ROOT = Path(__file__).parents[2]
 
 
 def run(code, *arguments, **environment):
+    return start("-c", code, *arguments, **environment)
+
+
+def start(*arguments, **environment):
     kept = {k: v for k, v in os.environ.items() if not k.startswith("ORT_")}
     return subprocess.run(
-        [sys.executable, "-c", code, *map(str, arguments)],
+        [sys.executable, *map(str, arguments)],
         env={**kept, "PYTHONPATH": str(ROOT), **environment},
         capture_output=True,
         text=True,
@@ -67,3 +71,24 @@ def test_the_engine_starts_no_thread_and_writes_no_file_of_its_own(embedder_dir,
     )
     assert (done.returncode, done.stdout) == (0, "1\n"), done.stderr
     assert list(home.rglob("*")) == []
+
+
+UNGUARDED = """
+import multiprocessing, sys
+multiprocessing.set_start_method("spawn")
+import edgebert
+print("begun", flush=True)
+with edgebert.Runtime(sys.argv[1], threads=2) as runtime:
+    runtime.warmup()
+    print(len(runtime.encode(["good film"] * 70)))
+"""
+
+
+def test_a_script_without_a_main_guard_runs_once_where_processes_are_spawned(
+    embedder_dir, tmp_path
+):
+    """A package that starts processes of its own runs the script again in each of them."""
+    script = tmp_path / "script.py"
+    script.write_text(UNGUARDED)
+    done = start(script, embedder_dir)
+    assert (done.returncode, done.stdout) == (0, "begun\n70\n"), done.stderr

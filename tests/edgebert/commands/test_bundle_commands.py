@@ -5,6 +5,7 @@ import re
 
 import pytest
 
+from edgebert.commands import bench
 from edgebert.formats.manifest import Manifest
 from edgebert.runtime import Runtime
 
@@ -73,10 +74,27 @@ def test_bench_times_the_lengths_that_the_bundle_takes(classifier_dir, edgebert)
     assert report["speedup_int8_over_fp32"]["onnx"]["b1_s8"] == pytest.approx(fp32 / int8)
 
 
-def test_bench_prints_machine_threads_and_ratio(classifier_dir, edgebert):
+def test_bench_prints_machine_threads_and_ratio(classifier_dir, edgebert, monkeypatch):
+    monkeypatch.setattr(
+        "edgebert.commands.bench.machine", lambda: {"cpu": "Chip", "features": ("avx2", "vnni")}
+    )
     _, out, _ = edgebert("bench", classifier_dir, "--repeats", 1, "--threads", 1)
-    assert "threads: 1" in out
+    assert "Chip (avx2 vnni), threads: 1" in out
     assert re.search(r"onnx fp32 / int8 .*x", out)
+
+
+def test_bench_gives_every_artifact_the_same_threads(classifier_dir, edgebert, monkeypatch):
+    given = []
+    open_artifact = bench.open_artifact
+
+    def spy(bundle, artifact, options, self_test):
+        given.append(options.threads)
+        return open_artifact(bundle, artifact, options, self_test)
+
+    monkeypatch.setattr(bench, "open_artifact", spy)
+    _, out, _ = edgebert("bench", classifier_dir, "--json", "--repeats", 1, "--threads", 2)
+    assert given == [2, 2]
+    assert json.loads(out)["threads"] == 2
 
 
 def test_slim_keeps_one_artifact_and_what_it_needs(classifier_dir, edgebert, tmp_path):
