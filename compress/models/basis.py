@@ -36,7 +36,7 @@ def find_basis(
         return torch.eye(hidden_size, dtype=torch.float64), moment
     vectors = torch.linalg.eigh(moment).eigenvectors  # columns, least energy first
     basis = vectors[:, -hidden_size:].flip(1)  # [H_teacher, H_student], most energy first
-    return basis @ _mean_reflection(hidden_size), moment
+    return basis @ mean_reflection(hidden_size), moment
 
 
 def _hidden_states(
@@ -76,7 +76,7 @@ def _second_moment(states: Iterable[Tensor]) -> Tensor:
     return total / count
 
 
-def _mean_reflection(size: int) -> Tensor:
+def mean_reflection(size: int) -> Tensor:
     """Turn the last axis into the direction that LayerNorm removes: all axes alike.
 
     A Householder reflection: symmetric and its own inverse, ``[size, size]``.
