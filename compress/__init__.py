@@ -9,7 +9,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-_STEPS = ("train", "distill", "export", "evaluate", "report", "trim", "prune")
+_STEPS = ("train", "distill", "export", "evaluate", "report", "trim", "prune", "quantize")
 _CONFIGS = {
     "TrainConfig": "compress.train",
     "DistillConfig": "compress.distillation.config",
@@ -17,6 +17,7 @@ _CONFIGS = {
     "EvaluateConfig": "compress.evaluate",
     "ReportConfig": "compress.report",
     "TrimConfig": "compress.trim",
+    "QuantizeConfig": "compress.quantize",
     "PruneConfig": "compress.pruning.config",
 }
 
@@ -25,6 +26,7 @@ __all__ = [
     "EvaluateConfig",
     "ExportConfig",
     "PruneConfig",
+    "QuantizeConfig",
     "ReportConfig",
     "TrainConfig",
     "TrimConfig",

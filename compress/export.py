@@ -16,12 +16,14 @@ from edgebert.formats.manifest import MANIFEST_NAME, Manifest
 from edgebert.shell import EXIT_DONE, EXIT_GATE
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from compress.artifacts.exporters import ExportPlan
     from compress.bundles.result import ExportResult
     from compress.data.task_data import TaskData
     from compress.models.loading import LoadedModel
     from compress.models.sentence_layout import SentenceLayout
     from compress.models.task_head import TaskHead
-    from compress.models.teachers import ResolvedTeacher
     from compress.report import Report
 
 logger = logging.getLogger(__name__)
@@ -72,6 +74,17 @@ class ExportConfig(DataConfig):
             if getattr(self, name) is not None:
                 require_at_least(name, getattr(self, name), 1)
 
+    @property
+    def step(self) -> str:
+        """Name of the step that these are settings of."""
+        return type(self).__name__.removesuffix("Config").lower()
+
+    def plan(self) -> ExportPlan:
+        """Choose engines and recipes; see `compress.artifacts.exporters.plan_export`."""
+        from compress.artifacts.exporters import plan_export
+
+        return plan_export(self.backend, self.recipe, exporter=self.exporter)
+
 
 def export(config: ExportConfig) -> ExportResult:
     """Write a model as a bundle, with the gates, the report and the model card.
@@ -89,18 +102,29 @@ def export(config: ExportConfig) -> ExportResult:
     return export_with_report(config)[0]
 
 
-def export_with_report(config: ExportConfig) -> tuple[ExportResult, Report]:
-    """Do as `export` does, and give the report that was written too."""
+def export_with_report(
+    config: ExportConfig, *, write_more: Callable[[Path, ExportResult], None] = lambda *_: None
+) -> tuple[ExportResult, Report]:
+    """Do as `export` does, and give the report that was written too.
+
+    Args:
+        config: Settings, of this step or of one that exports in another manner.
+        write_more: Adds files to the unfinished bundle.
+    """
     from compress.device import set_threads
 
     set_threads(config.threads)
-    from compress.artifacts.exporters import plan_export
     from compress.bundles.export import export_bundle
     from compress.bundles.inputs import load_inputs
-    from compress.bundles.reports import earlier_steps, lineage_entry, write_papers
+    from compress.bundles.reports import (
+        earlier_steps,
+        lineage_entry,
+        model_report,
+        write_papers,
+    )
     from compress.models.teachers import resolve_teacher
 
-    plan = plan_export(config.backend, config.recipe, exporter=config.exporter)
+    plan = config.plan()
     check_output(config.output_dir, overwrite=config.overwrite_output_dir)
     other = config.exporter == "optimum"
     found = resolve_teacher(config.model, no_fallback=True, any_family=other)
@@ -108,13 +132,24 @@ def export_with_report(config: ExportConfig) -> tuple[ExportResult, Report]:
     earlier = _manifest(found.path)
     max_length = _max_length(config, layout, found.path, earlier)
     data, loaded = load_inputs(config, found.path)
-    entry = lineage_entry("export", config_to_dict(config), data, model=found.used)
+    entry = lineage_entry(config.step, config_to_dict(config), data, model=found.used)
     head = _head(config, layout, loaded, data, earlier)
     reports: list[Report] = []
 
     def write(directory: Path, result: ExportResult) -> None:
-        reports.append(_report(config, found, loaded, head, data, result))
+        reports.append(
+            model_report(
+                result,
+                title=config.output_dir.name,
+                found=found,
+                model=loaded.model,
+                head=head,
+                data=data,
+                command=command_line(config, prog=f"python -m compress.{config.step}"),
+            )
+        )
         write_papers(directory, reports[0], result)
+        write_more(directory, result)
         save_run(config, directory)
 
     result = export_bundle(
@@ -225,69 +260,32 @@ def _problem_type(config: ExportConfig, loaded: LoadedModel) -> str | None:
     return loaded.model.config.problem_type or config.problem_type
 
 
-def _report(
-    config: ExportConfig,
-    found: ResolvedTeacher,
-    loaded: LoadedModel,
-    head: TaskHead,
-    data: TaskData,
-    result: ExportResult,
-) -> Report:
-    """A model as it is is its own teacher: what is measured is what the export costs."""
-    from compress.bundles.reports import architecture, count_params, make_report
-    from compress.reporting.records import StudentRecord, TeacherRecord
-
-    score, dev = result.reference.score, result.reference.dev_score
-    params = count_params(loaded.model, head)
-    shape = architecture(loaded.model.config)
-    teacher = TeacherRecord(
-        requested=found.requested,
-        used=found.used,
-        params=params,
-        score=score.value,
-        note=found.note,
-        interval=score.interval,
-        dev_score=dev.value if dev.metric == score.metric else None,
-        per_class=score.per_class,
-        architecture=shape,
-    )
-    student = StudentRecord(name=Path(found.used).name, params=params, architecture=shape)
-    return make_report(
-        result,
-        title=config.output_dir.name,
-        teacher=teacher,
-        student=student,
-        data=data,
-        notes=[found.note] if found.note else [],
-        command=command_line(config, prog="python -m compress.export"),
-    )
+def command(config: ExportConfig) -> int:
+    """Run the step, and print what it came to."""
+    return conclude(*export_with_report(config))
 
 
-def _command(config: ExportConfig) -> int:
+def conclude(result: ExportResult, report: Report) -> int:
+    """Print a report, log what was refused, and give the exit code."""
     from compress.artifacts.sensitivity import verdict
     from compress.reporting.table import format_table
 
-    result, report = export_with_report(config)
     print(format_table(report))
     for row in result.refused:
         logger.error("%s/%s %s", row.backend, row.precision, verdict(row.gate))
     return EXIT_GATE if result.refused else EXIT_DONE
 
 
-def _list_teachers() -> str:
-    from compress.models.teachers import list_teachers
-
-    return list_teachers()
-
-
 sys.modules[__name__].__class__ = StepModule
 
 if __name__ == "__main__":
+    from compress.models.teachers import list_teachers
+
     sys.exit(
         main(
             ExportConfig,
-            _command,
+            command,
             prog="python -m compress.export",
-            tables={"list-teachers": _list_teachers},
+            tables={"list-teachers": list_teachers},
         )
     )

@@ -20,6 +20,7 @@ from compress.reporting.html import render_html
 from compress.reporting.reading import read_record
 from compress.reporting.records import SPEED_KEY
 from compress.reporting.records import ArtifactRow as ArtifactRow
+from compress.reporting.records import CandidateRecord as CandidateRecord
 from compress.reporting.records import ClassRecord as ClassRecord
 from compress.reporting.records import GateRecord as GateRecord
 from compress.reporting.records import Latency as Latency
@@ -52,6 +53,7 @@ class Report:
         data: By split name.
         rows: Artifacts in the bundle.
         refused: Artifacts that a gate kept out of it.
+        candidates: Every way to INT8 that was tried, by engine.
         machine: From `edgebert.cpu.machine`; equal ``threads`` for teacher and artifacts.
         seconds: Wall time by step.
         phases: Loss curves, in order.
@@ -73,6 +75,7 @@ class Report:
     machine: dict[str, Any]  # what `edgebert.cpu.machine` finds out differs by system
     seconds: dict[str, float]
     refused: tuple[ArtifactRow, ...] = ()
+    candidates: tuple[CandidateRecord, ...] = ()
     phases: tuple[PhaseRecord, ...] = ()
     lineage: tuple[dict[str, Any], ...] = ()
     notes: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""INT8 in blocks: every block of weights has a scale of its own, and if asked every row's activations.
+"""INT8 in blocks: each block of weights has a scale of its own, if asked each row's activations too.
 
 ONNX Runtime's ``MatMulNBits`` with 8 bits and ``accuracy_level`` 4 quantizes activations row by row
 and block by block, with level 1 it computes in FP32: so a text's result doesn't depend on its

@@ -96,7 +96,11 @@ def get_exporter(backend: str, *, exporter: str = "edgebert") -> Exporter:
 
 
 def plan_export(
-    backends: Sequence[str] = (), recipes: Sequence[str] = (), *, exporter: str = "edgebert"
+    backends: Sequence[str] = (),
+    recipes: Sequence[str] = (),
+    *,
+    exporter: str = "edgebert",
+    every: bool = False,
 ) -> ExportPlan:
     """Choose engines and recipes.
 
@@ -105,6 +109,7 @@ def plan_export(
         recipes: ``NAME`` for every backend that has such a recipe, or ``BACKEND=NAME``. A backend
             that none of them is for takes its default recipes.
         exporter: ``optimum`` makes ONNX files alone.
+        every: Give a backend that none of ``recipes`` is for all that it has.
 
     Raises:
         InputError: A name is not known, or optimum is asked for and can't serve.
@@ -124,7 +129,7 @@ def plan_export(
         "pip install 'edgebert[compress]'"
         for name, package in missing.items()
     }
-    return ExportPlan(_chosen_recipes(recipes, ready), reasons, exporter)
+    return ExportPlan(_chosen_recipes(recipes, ready, every=every), reasons, exporter)
 
 
 def _only_onnx(backends: Sequence[str]) -> tuple[str]:
@@ -147,7 +152,9 @@ def _missing(backend: str) -> str | None:
     return EXPORTERS[backend].missing() if spec.installed() else spec.requires[0]
 
 
-def _chosen_recipes(asked: Sequence[str], backends: list[str]) -> dict[str, tuple[str, ...]]:
+def _chosen_recipes(
+    asked: Sequence[str], backends: list[str], *, every: bool
+) -> dict[str, tuple[str, ...]]:
     known = {name: tuple(get_exporter(name).recipes) for name in backends}
     chosen: dict[str, dict[str, None]] = {name: {} for name in backends}
     for item in asked:
@@ -161,4 +168,5 @@ def _chosen_recipes(asked: Sequence[str], backends: list[str]) -> dict[str, tupl
             )
         for name in takers:
             chosen[name].setdefault(recipe)
-    return {name: tuple(chosen[name]) or EXPORTERS[name].default_recipes for name in backends}
+    rest = known if every else {name: EXPORTERS[name].default_recipes for name in backends}
+    return {name: tuple(chosen[name]) or rest[name] for name in backends}

@@ -201,6 +201,7 @@ def int8_gate(probe: Probe, values: FloatArray, reference: FloatArray) -> GateRe
         "relative_loss": loss,
         "max_abs": float(np.abs(values - reference).max()),
         "cosine_mean": float(directions(probe, values, reference).mean()),
+        "error": relative_error(values, reference),
     }
     reasons = []
     if not loss <= RELATIVE_LOSS + 1e-9:  # exactly 1 % passes, however it is rounded
@@ -217,6 +218,20 @@ def int8_gate(probe: Probe, values: FloatArray, reference: FloatArray) -> GateRe
         limits["vanished_classes"], numbers["vanished_classes"] = 0.0, float(len(gone))
         reasons += [f"Class {label!r} is never predicted any more." for label in gone]
     return _record(reasons, limits, numbers)
+
+
+def relative_error(values: FloatArray, reference: FloatArray) -> float:
+    """Give the mean squared error of an artifact's rows, in units of the reference's variance.
+
+    Args:
+        values: float32 ``[n, width]``.
+        reference: Rows of the torch model, of the same shape.
+
+    Returns:
+        0 for equal rows, 1 for what giving the mean alone would cost, inf where one isn't finite.
+    """
+    error = float(np.mean((values - reference) ** 2)) / max(float(reference.var()), 1e-12)
+    return error if np.isfinite(error) else float("inf")
 
 
 def directions(probe: Probe, values: FloatArray, reference: FloatArray) -> FloatArray:

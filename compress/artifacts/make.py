@@ -5,14 +5,20 @@ from __future__ import annotations
 import logging
 import shutil
 from collections.abc import Callable, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 from torch import nn
 
-from compress.artifacts.gate import BATCH_MATES, fp32_parity, int8_gate, mates_difference
+from compress.artifacts.gate import (
+    BATCH_MATES,
+    fp32_parity,
+    int8_gate,
+    mates_difference,
+    relative_error,
+)
 from compress.artifacts.quantizer import Converted, Exporter, oldest_for_all
 from compress.artifacts.sensitivity import Int8Outcome, Quantization, quantize_until_passed
 from compress.artifacts.timing import one_text_latency
@@ -28,7 +34,7 @@ from runtimes.base import Backend, SessionOptions
 logger = logging.getLogger(__name__)
 
 SENSITIVITY_TEXTS = 128
-CLEARLY_FASTER = 0.95  # of the earlier recipe's time; less is noise, and the next export may differ
+CLEARLY_FASTER = 0.95  # of a rival's time; less is noise, and the next export may differ
 FAILURES = (BackendError, GateError, ModelError)  # what keeps one artifact out of a bundle
 
 
@@ -105,11 +111,9 @@ class _Trial:
 
     recipe: str
     path: Path
-    backend: Backend
     outcome: Int8Outcome
     dev: Rows
     batch_invariant: bool
-    latency_ms: float | None = None  # of one text of 32 tokens, where it has a rival
 
 
 def make_int8(
@@ -132,7 +136,7 @@ def make_int8(
         reference: Rows of the torch model on ``dev``.
         calibration: Texts for recipes that look at activations; the gate must not see them.
         recipes: Keys of the exporter's. Of those that pass, the fastest on one text of 32 tokens is
-            kept; within 5 % of each other, the earlier one.
+            kept; of those within 5 % of it, the one nearest to FP32.
         threads: Of the engine.
         min_engine: Oldest engine that runs the FP32 artifact, of which INT8 keeps the rest.
 
@@ -149,7 +153,10 @@ def make_int8(
     if not trials:
         maker.clear()
         return outcomes, None
-    return outcomes, maker.keep(trials)
+    times = maker.times(trials)
+    for recipe, latency_ms in times.items():
+        outcomes[recipe] = replace(outcomes[recipe], latency_ms=latency_ms)
+    return outcomes, maker.keep(trials, times)
 
 
 class _Int8Maker:
@@ -189,24 +196,25 @@ class _Int8Maker:
             return Int8Outcome(refused, None, {}), None
         if outcome.converted is None:
             return outcome, None
-        rows, invariant = self.judged[path]
-        return outcome, _Trial(recipe, path, self._open(path), outcome, rows, invariant)
+        rows, invariant = self.judged.pop(path)
+        return outcome, _Trial(recipe, path, outcome, rows, invariant)
 
-    def keep(self, trials: list[_Trial]) -> OpenArtifact:
-        """Put the fastest of the trials in its place, and remove the others."""
-        if len(trials) > 1:
-            tokens, limit = self.dev.token_stream, int(self.dev.encoded.lengths.max())
-            times = one_text_latency(
-                {one.recipe: one.backend for one in trials}, tokens=tokens, max_length=limit
-            )
-            trials = [replace(one, latency_ms=times[one.recipe]) for one in trials]
-        best = _fastest(trials)
-        for one in trials:
-            one.backend.close()
+    def times(self, trials: list[_Trial]) -> dict[str, float]:
+        """Time the trials by turns, in milliseconds by recipe; only here all are open at once."""
+        tokens, limit = self.dev.token_stream, int(self.dev.encoded.lengths.max())
+        with ExitStack() as opened:
+            backends = {
+                one.recipe: opened.enter_context(closing(self._open(one.path))) for one in trials
+            }
+            return one_text_latency(backends, tokens=tokens, max_length=limit)
+
+    def keep(self, trials: list[_Trial], times: dict[str, float]) -> OpenArtifact:
+        """Put the best of the trials in its place, and remove the others."""
+        best = _best(trials, times)
         for name in self.exporter.files(self.exporter.int8_path):
             shutil.move(best.path.with_name(Path(name).name), self.bundle / name)
         self.clear()
-        artifact = self._artifact(best, [one for one in trials if one is not best])
+        artifact = self._artifact(best, times)
         backend = self._open(self.bundle / self.exporter.int8_path)
         return OpenArtifact(artifact, backend, best.outcome.gate, best.dev)
 
@@ -229,28 +237,27 @@ class _Int8Maker:
         return gate
 
     def _measure(self, path: Path) -> float:
-        """Give an artifact's mean squared error on a sample, in units of the rows' variance."""
+        """Give an artifact's error on a sample; see `relative_error`."""
         expected = sample_values(self.dev, self.reference, SENSITIVITY_TEXTS)
         sample = sample_probe(self.dev, SENSITIVITY_TEXTS)
         with closing(self._open(path)) as backend:
             rows = engine_rows(backend, sample, batch_invariant=False).values
-        error = float(np.mean((rows - expected) ** 2)) / max(float(expected.var()), 1e-12)
-        return error if np.isfinite(error) else float("inf")
+        return relative_error(rows, expected)
 
     def _open(self, path: Path) -> Backend:
         return open_engine(self.exporter, path, self.threads)
 
-    def _artifact(self, best: _Trial, rivals: list[_Trial]) -> Artifact:
+    def _artifact(self, best: _Trial, times: dict[str, float]) -> Artifact:
         exporter, chosen = self.exporter, self.exporter.recipes[best.recipe]
         recipe: dict[str, object] = {"quantization": best.recipe, "about": chosen.about}
         if best.outcome.converted is not None:
             recipe |= _counts(best.outcome.converted)
         recipe["kept_fp32"] = list(best.outcome.gate.kept_fp32)
-        if rivals:
-            times = {one.recipe: round(one.latency_ms or 0.0, 3) for one in (best, *rivals)}
-            recipe["chosen_by_ms"] = times
+        if len(times) > 1:
+            shown = {name: round(times[name], 3) for name in sorted(times, key=best.recipe.__ne__)}
+            recipe["chosen_by_ms"] = shown
             logger.info(
-                "%s int8: %s is chosen by its speed of %s ms", exporter.backend, best.recipe, times
+                "%s int8: %s is chosen by its speed of %s ms", exporter.backend, best.recipe, shown
             )
         return Artifact(
             backend=exporter.backend,
@@ -267,13 +274,11 @@ class _Int8Maker:
         )
 
 
-def _fastest(trials: Sequence[_Trial]) -> _Trial:
-    """Choose the fastest; a later one must be clearly so."""
-    best = trials[0]
-    for one in trials[1:]:
-        if (one.latency_ms or 0.0) < CLEARLY_FASTER * (best.latency_ms or 0.0):
-            best = one
-    return best
+def _best(trials: Sequence[_Trial], times: dict[str, float]) -> _Trial:
+    """Choose the one nearest to FP32 among those that none is clearly faster than."""
+    limit = min(times.values()) / CLEARLY_FASTER
+    fast = [one for one in trials if times[one.recipe] <= limit]
+    return min(fast, key=lambda one: one.outcome.gate.numbers["error"])
 
 
 def _counts(converted: Converted) -> dict[str, object]:

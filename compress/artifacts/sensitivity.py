@@ -35,11 +35,15 @@ class Int8Outcome:
         gate: The last word of the gate; ``kept_fp32`` names the parts left in FP32.
         converted: What the recipe converted; None when no artifact was made.
         error_by_part: Output error of each part when it alone is INT8; empty when not needed.
+        tried: What the last artifact had converted that the gate saw, refused or not.
+        latency_ms: Of one text of 32 tokens, once it was measured.
     """
 
     gate: GateRecord
     converted: Converted | None
     error_by_part: dict[str, float]
+    tried: Converted | None = None
+    latency_ms: float | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,7 +158,7 @@ def quantize_until_passed(
         return Int8Outcome(GateRecord(passed=False, limits={}, reasons=(str(error),)), None, {})
     record = gate(target)
     if record.passed:
-        return Int8Outcome(record, converted, {})
+        return Int8Outcome(record, converted, {}, tried=converted)
     logger.warning("int8 refused: %s Looking for the parts at fault.", " ".join(record.reasons))
     trial_seconds = time.monotonic() - start
     parts = quantization.exporter.parts(quantization.source)
@@ -162,7 +166,7 @@ def quantize_until_passed(
         parts = together(parts)
     scratch = target.with_name(f"{target.stem}_trial{target.suffix}")
     errors = rank_parts(quantization, parts, scratch, measure=measure)
-    outcome = Int8Outcome(record, None, errors)
+    outcome = Int8Outcome(record, None, errors, tried=converted)
     for kept in _growing(tuple(errors)):
         if time.monotonic() - start + trial_seconds > seconds:
             late = f"The search for the parts at fault was stopped after {seconds:.0f} s."
@@ -191,7 +195,8 @@ def _try_without(
         return replace(before, gate=_with_reason(before.gate, str(error)))
     record = replace(gate(target), kept_fp32=kept)
     logger.info("int8 with %s in FP32: %s", ", ".join(kept), verdict(record))
-    return replace(before, gate=record, converted=converted if record.passed else None)
+    kept_in = converted if record.passed else None
+    return replace(before, gate=record, converted=kept_in, tried=converted)
 
 
 def together(parts: Parts) -> Parts:

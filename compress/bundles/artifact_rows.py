@@ -10,7 +10,13 @@ from compress.artifacts.gate import directions
 from compress.artifacts.make import OpenArtifact
 from compress.artifacts.quantizer import Exporter
 from compress.artifacts.sensitivity import Int8Outcome
-from compress.reporting.records import ArtifactRow, GateRecord, Latency, Parity
+from compress.reporting.records import (
+    ArtifactRow,
+    CandidateRecord,
+    GateRecord,
+    Latency,
+    Parity,
+)
 from compress.scoring.probe import Probe, engine_rows
 from compress.scoring.scores import Score, score_rows
 from edgebert.types import FloatArray
@@ -87,6 +93,43 @@ def refused_int8(exporter: Exporter, outcomes: Mapping[str, Int8Outcome]) -> Art
         kept_fp32=last.kept_fp32,
     )
     return _refused(exporter, "int8", exporter.int8_path, gate)
+
+
+def candidate_rows(
+    exporter: Exporter, outcomes: Mapping[str, Int8Outcome], kept: OpenArtifact | None
+) -> list[CandidateRecord]:
+    """Tell of every recipe of an engine that was tried, in that order.
+
+    Args:
+        exporter: Of the engine.
+        outcomes: By recipe.
+        kept: The INT8 artifact that was chosen.
+    """
+    chosen = None if kept is None else kept.artifact.recipe["quantization"]
+    return [
+        _candidate(exporter.backend, recipe, outcome, chosen=recipe == chosen)
+        for recipe, outcome in outcomes.items()
+    ]
+
+
+def _candidate(backend: str, recipe: str, outcome: Int8Outcome, *, chosen: bool) -> CandidateRecord:
+    gate, tried = outcome.gate, outcome.tried
+    scores = [value for name, value in gate.numbers.items() if name.endswith("_int8")]
+    return CandidateRecord(
+        backend=backend,
+        recipe=recipe,
+        passed=gate.passed,
+        chosen=chosen,
+        size_bytes=tried.size_bytes if tried else None,
+        dev_score=scores[0] if scores else None,
+        error=gate.numbers.get("error"),
+        latency_ms=outcome.latency_ms,
+        matmuls=(tried.matmuls, tried.matmuls_total) if tried else None,
+        gathers=(tried.gathers, tried.gathers_total) if tried else None,
+        kept_fp32=gate.kept_fp32,
+        reasons=gate.reasons,
+        error_by_part=outcome.error_by_part,
+    )
 
 
 def _refused(exporter: Exporter, precision: str, path: str, gate: GateRecord) -> ArtifactRow:

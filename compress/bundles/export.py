@@ -20,7 +20,12 @@ from compress.artifacts.make import FAILURES, OpenArtifact, make_fp32, make_int8
 from compress.artifacts.quantizer import Exporter
 from compress.artifacts.sensitivity import verdict
 from compress.artifacts.timing import compare_latency, core_share
-from compress.bundles.artifact_rows import artifact_row, refused_fp32, refused_int8
+from compress.bundles.artifact_rows import (
+    artifact_row,
+    candidate_rows,
+    refused_fp32,
+    refused_int8,
+)
 from compress.bundles.golden import check_other_tokenizer, golden_of
 from compress.bundles.result import ExportResult as ExportResult
 from compress.bundles.result import Reference
@@ -34,7 +39,7 @@ from compress.bundles.writer import (
 from compress.data.encoding import require_known_ids
 from compress.data.task_data import Split, TaskData
 from compress.models.task_head import TaskHead
-from compress.reporting.records import ArtifactRow, Latency
+from compress.reporting.records import ArtifactRow, CandidateRecord, Latency
 from compress.scoring.predictions import calibrate_no_answer
 from compress.scoring.probe import Probe, make_probe, sample_probe, torch_rows
 from compress.scoring.scores import score_rows
@@ -46,8 +51,6 @@ logger = logging.getLogger(__name__)
 
 THROUGHPUT_TEXTS = 256
 LatencyByShape: TypeAlias = dict[str, Latency]  # like b1_s32
-
-
 WriteReport = Callable[[Path, ExportResult], None]
 
 
@@ -123,7 +126,7 @@ class _Export:
         self.threads = torch.get_num_threads()
         self.seconds: dict[str, float] = {}
         self.refused: list[ArtifactRow] = []
-        self.error_by_part: dict[str, dict[str, float]] = {}
+        self.candidates: list[CandidateRecord] = []
         self.tokenizer, self.special_ids = bundle_tokenizer(building)
         self.dev = self._probe(data.dev)
         self.final = self.dev
@@ -166,7 +169,7 @@ class _Export:
             threads=self.threads,
             core_share=share,
             seconds=self.seconds,
-            error_by_part=self.error_by_part,
+            candidates=tuple(self.candidates),
         )
 
     def _make(
@@ -202,9 +205,7 @@ class _Export:
                 threads=threads,
                 min_engine=fp32.artifact.min_engine,
             )
-        for recipe, outcome in outcomes.items():
-            if outcome.error_by_part:
-                self.error_by_part[f"{name}/{recipe}"] = outcome.error_by_part
+        self.candidates += candidate_rows(exporter, outcomes, int8)
         if int8 is None:
             self._refuse(refused_int8(exporter, outcomes))
             return [fp32]

@@ -15,6 +15,7 @@ from compress.bundles.model_card import model_card
 from compress.bundles.result import ExportResult
 from compress.data.task_data import TaskData
 from compress.models.task_head import TaskHead
+from compress.models.teachers import ResolvedTeacher
 from compress.options import RUN_NAME
 from compress.report import Report, write_report
 from compress.reporting.records import PhaseRecord, SplitRecord, StudentRecord, TeacherRecord
@@ -78,7 +79,7 @@ def split_records(
             source=split.source,
             measured=(measured or {}).get(split.name),
         )
-        for split in (data.train, data.dev, data.test)
+        for split in (data.train, data.augmented, data.dev, data.test)
         if split is not None
     }
 
@@ -182,6 +183,7 @@ def make_report(
         data=splits,
         rows=result.rows,
         refused=result.refused,
+        candidates=result.candidates,
         machine={**machine(), "threads": result.threads},
         seconds={**(seconds or {}), **export_seconds},
         phases=tuple(phases),
@@ -190,6 +192,48 @@ def make_report(
         command=command,
         versions=versions(),
         created=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+    )
+
+
+def model_report(
+    result: ExportResult,
+    *,
+    title: str,
+    found: ResolvedTeacher,
+    model: Any,
+    head: TaskHead,
+    data: TaskData,
+    command: str,
+) -> Report:
+    """Report on a model as it is: its own teacher, so what is measured is what the export costs.
+
+    Args:
+        result: As for `make_report`; so are ``title``, ``data`` and ``command``.
+        found: Where the model is from.
+        model: In torch.
+        head: Its task.
+    """
+    score, dev = result.reference.score, result.reference.dev_score
+    params, shape = count_params(model, head), architecture(model.config)
+    teacher = TeacherRecord(
+        requested=found.requested,
+        used=found.used,
+        params=params,
+        score=score.value,
+        note=found.note,
+        interval=score.interval,
+        dev_score=dev.value if dev.metric == score.metric else None,
+        per_class=score.per_class,
+        architecture=shape,
+    )
+    return make_report(
+        result,
+        title=title,
+        teacher=teacher,
+        student=StudentRecord(name=Path(found.used).name, params=params, architecture=shape),
+        data=data,
+        notes=[found.note] if found.note else [],
+        command=command,
     )
 
 

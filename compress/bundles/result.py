@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from compress.artifacts.timing import QUIET_SHARE
-from compress.reporting.records import ArtifactRow, Latency
+from compress.reporting.records import ArtifactRow, CandidateRecord, Latency
 from compress.scoring.probe import Rows
 from compress.scoring.scores import Score
 from edgebert.formats.manifest import Manifest
@@ -48,8 +48,7 @@ class ExportResult:
         threads: Of torch and of the engines.
         core_share: Part of a core that each thread got around the timing; 1 on a quiet machine.
         seconds: Wall time by step.
-        error_by_part: By backend and recipe, like ``onnx/dynamic``: output error of each part in
-            INT8 alone; empty where INT8 passed at once.
+        candidates: Every way to INT8 that was tried, by engine.
     """
 
     output_dir: Path
@@ -65,7 +64,7 @@ class ExportResult:
     seconds: dict[str, float]
     measured: dict[str, int] = field(default_factory=dict)
     missing: dict[str, str] = field(default_factory=dict)
-    error_by_part: dict[str, dict[str, float]] = field(default_factory=dict)
+    candidates: tuple[CandidateRecord, ...] = ()
 
     @property
     def metric(self) -> str:

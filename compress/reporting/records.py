@@ -181,6 +181,41 @@ class ArtifactRow:
 
 
 @dataclass(frozen=True, kw_only=True)
+class CandidateRecord:
+    """One recipe that was tried on an engine, whatever became of it.
+
+    Attributes:
+        backend: ``onnx``, …
+        recipe: Its name.
+        passed: Whether it passed its gate.
+        chosen: Whether it is the one in the bundle.
+        size_bytes: Of all files; None where nothing was made.
+        dev_score: On dev; None where it was not measured.
+        error: Mean squared error of the rows of dev, in units of the variance of FP32's.
+        latency_ms: Median of one text of 32 tokens; None for one that was refused.
+        matmuls: Products by a weight that it converted, and how many there are.
+        gathers: The same of look-ups in tables.
+        kept_fp32: Parts that stayed FP32 so that the gate could pass.
+        reasons: Why it was refused.
+        error_by_part: Error of each part in INT8 alone; empty where it passed at once.
+    """
+
+    backend: str
+    recipe: str
+    passed: bool
+    chosen: bool
+    size_bytes: int | None = None
+    dev_score: float | None = None
+    error: float | None = None
+    latency_ms: float | None = None
+    matmuls: tuple[int, int] | None = None
+    gathers: tuple[int, int] | None = None
+    kept_fp32: tuple[str, ...] = ()
+    reasons: tuple[str, ...] = ()
+    error_by_part: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
 class PhaseRecord:
     """The curves of one phase of training; make it with `compress.reporting.curves.phase_record`.
 

@@ -24,7 +24,7 @@ def format_table(report: Report) -> str:
     heads = ["model", "size", report.metric, "95 % interval", "kept"]
     heads += ["ms@32", "ms@128", "texts/s", "faster", "gate"]
     lines = [_teacher(report), *(_artifact(report, r) for r in (*report.rows, *report.refused))]
-    table = _aligned([heads, *lines])
+    table = aligned([heads, *lines])
     rule = "-" * max(map(len, table))
     notes = [line for note in _footnotes(report) for line in _wrapped(note)]
     title = f"{report.title}: {report.student.name} from {report.teacher.used}, {report.task}"
@@ -68,7 +68,8 @@ def _interval(value: tuple[float, float] | None) -> str:
     return show.MISSING if value is None else f"{value[0]:.3f}-{value[1]:.3f}"
 
 
-def _aligned(lines: list[list[str]]) -> list[str]:
+def aligned(lines: list[list[str]]) -> list[str]:
+    """Lay cells out in columns: the first and the last to the left, numbers to the right."""
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     return [
         "  ".join(

@@ -11,12 +11,12 @@ import pytest
 
 from compress.artifacts import make as artifacts
 from compress.artifacts.make import make_int8
-from compress.bundles.artifact_rows import parity, refused_fp32, refused_int8
+from compress.bundles.artifact_rows import candidate_rows, parity, refused_fp32, refused_int8
 from compress.data.task_data import make_split
 from compress.scoring.probe import TaskHead, make_probe
 from edgebert.errors import BackendRunError, ModelError
 from edgebert.text.tokenizer import Tokenizer
-from tests.compress.fake_exporter import WEIGHTS, FakeExporter, recipe_of
+from tests.compress.fake_exporter import NAMES, WEIGHTS, FakeExporter, recipe_of
 from tests.tiny import SPECIAL_IDS, VOCAB, write_tokenizer
 
 HEAD = TaskHead(
@@ -29,13 +29,17 @@ TEXTS = ["good film", "bad film", "a good plot", "a bad plot"] * 5
 
 
 class FakeBackend:
-    """Tells good from bad by the words' ids; a recipe named in `lossy` can't, `slow` takes long."""
+    """Tells good from bad by the words' ids; a recipe named in `lossy` can't, one in `slow` takes long.
+
+    One in `rough` gives smaller numbers of the same order.
+    """
 
     engine = "fake 1"
     inputs, outputs = ("input_ids", "attention_mask"), ("logits",)
     lossy: tuple[str, ...] = ()
     slow: tuple[str, ...] = ()
     broken: tuple[str, ...] = ()
+    rough: tuple[str, ...] = ()
 
     def __init__(self, path):
         self.recipe = recipe_of(path)
@@ -46,7 +50,8 @@ class FakeBackend:
         if self.recipe in self.slow:
             time.sleep(0.002)
         good = (batch.input_ids == GOOD).any(axis=1) & (self.recipe not in self.lossy)
-        return {"logits": np.stack([~good, good], axis=1).astype(np.float32)}
+        logits = np.stack([~good, good], axis=1).astype(np.float32)
+        return {"logits": logits * 0.9 if self.recipe in self.rough else logits}
 
     def close(self):
         pass
@@ -111,14 +116,16 @@ def test_of_two_recipes_that_pass_the_faster_is_kept(tmp_path, probe, backend, s
     assert left == BOTH
 
 
-@pytest.mark.parametrize(("second_ms", "kept"), [(0.97, "first"), (0.9, "second")])
-@pytest.mark.usefixtures("backend")
-def test_of_recipes_that_are_about_as_fast_the_first_is_kept(
-    tmp_path, probe, monkeypatch, second_ms, kept
+@pytest.mark.parametrize(
+    ("exact_ms", "kept"), [(1.0, "exact"), (1.04, "exact"), (1.07, "rough"), (0.5, "exact")]
+)
+def test_of_recipes_that_are_about_as_fast_the_one_nearest_to_fp32_is_kept(
+    tmp_path, probe, monkeypatch, backend, exact_ms, kept
 ):
-    times = {"first": 1.0, "second": second_ms}
+    backend.rough = ("rough",)
+    times = {"rough": 1.0, "exact": exact_ms}
     monkeypatch.setattr(artifacts, "one_text_latency", lambda *_, **__: times)
-    _, made, _ = int8_of(tmp_path, probe, FakeExporter(recipes=("first", "second")))
+    _, made, _ = int8_of(tmp_path, probe, FakeExporter(recipes=("rough", "exact")))
     assert made.artifact.recipe["quantization"] == kept
     assert made.artifact.recipe["chosen_by_ms"] == times
 
@@ -156,6 +163,51 @@ def test_where_no_recipe_passes_nothing_is_left_and_each_ones_reasons_are_told(
     reasons = refused_int8(exporter, outcomes).gate.reasons
     assert reasons[0].startswith("first: accuracy fell from 1.0000")
     assert reasons[-1] == "second: The engine failed."
+
+
+def test_every_candidate_is_told_with_what_it_came_to(tmp_path, probe, backend):
+    backend.lossy, backend.broken, backend.rough = ("lossy",), ("broken",), ("rough",)
+    exporter = FakeExporter(recipes=("lossy", "broken", "rough", "good"))
+    outcomes, made, _ = int8_of(tmp_path, probe, exporter)
+    rows = {row.recipe: row for row in candidate_rows(exporter, outcomes, made)}
+    assert [name for name, row in rows.items() if row.passed] == ["rough", "good"]
+    assert [row.chosen for row in rows.values()].count(True) == 1
+    assert rows["lossy"].dev_score == 0.5
+    assert any("never predicted" in reason for reason in rows["lossy"].reasons)
+    assert rows["broken"].dev_score is None
+    # 0.1 off where FP32 has a 1, half of the numbers, whose variance is 1/4
+    assert rows["rough"].error == pytest.approx(0.1**2 / 2 / 0.25, rel=1e-5)
+    assert rows["good"].error == 0
+    assert rows["good"].matmuls == (len(NAMES), len(NAMES))
+    assert [row.latency_ms is None for row in rows.values()] == [True, True, False, False]
+
+
+def test_a_candidate_that_gives_one_class_to_all_can_not_be_chosen_however_fast(
+    tmp_path, probe, backend, monkeypatch
+):
+    backend.lossy = ("collapsed",)
+    times = {"collapsed": 0.1, "good": 9.0}
+    monkeypatch.setattr(
+        artifacts, "one_text_latency", lambda found, **_: {name: times[name] for name in found}
+    )
+    _, made, _ = int8_of(tmp_path, probe, FakeExporter(recipes=("collapsed", "good")))
+    assert made.artifact.recipe["quantization"] == "good"
+
+
+@pytest.mark.parametrize(
+    ("spoiled", "reason"), [({"missed": NAMES}, "converted 0 of"), ({"int8_bytes": 2000}, "2000")]
+)
+@pytest.mark.usefixtures("backend")
+def test_a_candidate_that_converted_nothing_or_grew_can_not_be_chosen(
+    tmp_path, probe, spoiled, reason
+):
+    exporter = FakeExporter(**spoiled)
+    outcomes, made, left = int8_of(tmp_path, probe, exporter)
+    (row,) = candidate_rows(exporter, outcomes, made)
+    assert made is None
+    assert (row.passed, row.chosen) == (False, False)
+    assert reason in row.reasons[0]
+    assert left == FP32_FILES
 
 
 @pytest.mark.usefixtures("backend")
