@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import shutil
 import sys
@@ -11,26 +12,30 @@ from typing import TYPE_CHECKING
 
 from compress.options import StepModule, main, save_run
 from compress.pruning.config import PruneConfig as PruneConfig
-from edgebert.errors import ModelError
 from edgebert.files import whole_directory, write_json
 
 if TYPE_CHECKING:
     import torch
+    from transformers import PreTrainedModel
 
     from compress.data.load import TaskData
+    from compress.distillation.pruning_speedup import SpeedMeter
     from compress.models.teachers import ResolvedTeacher
-    from compress.pruning.result import PruneResult
+    from compress.pruning.plan import Plan
+    from compress.pruning.result import PruneResult, Zeros
     from compress.training.teacher_step import ReadyTeacher
 
 logger = logging.getLogger(__name__)
 
 
 def prune(config: PruneConfig, *, data: TaskData | None = None) -> PruneResult:
-    """Write a model without the heads, neurons or layers that matter least.
+    """Write a model without the heads, neurons, layers or dimensions that matter least.
 
     ``output_dir`` becomes a Hugging Face checkpoint with tokenizer, head and sentence files,
-    ``prune.json`` and ``run.json``. Neurons and layers are gone from it; a pruned head is zeros
-    there, as no configuration can tell its absence, and gone from every artifact that is exported.
+    ``prune.json`` and ``run.json``. Neurons, layers and dimensions are gone from it; a pruned head
+    is zeros there, as no configuration can tell its absence, and gone from every artifact that is
+    exported. With ``unstructured`` nothing is gone: single weights are zero, which makes a
+    compressed file smaller and no engine faster. How fast the result is, is measured in any case.
 
     Args:
         config: The settings.
@@ -39,7 +44,9 @@ def prune(config: PruneConfig, *, data: TaskData | None = None) -> PruneResult:
     Raises:
         ModelError: The model can't be found or used, has no head for the task, or nothing of what
             is asked can be cut out of its family.
-        InputError: So much can't be cut, or there are no labels for ``taylor``.
+        InputError: So much can't be cut, the speed can't be reached, or there are no labels for the
+            importance.
+        BackendUnavailableError: The engine that was asked for is not installed.
         DataError: The data can't be used.
     """
     from compress.device import resolve_device, set_threads
@@ -65,20 +72,35 @@ def _run(
     data: TaskData | None,
 ) -> PruneResult:
     from compress.data.load import load_data
+    from compress.distillation.pruning_importance import needs_truth
     from compress.distillation.pruning_rounds import PruningRun
+    from compress.distillation.recovery import ready_with_head
     from compress.models.sentence_layout import read_layout
     from compress.pruning.result import RESULT_NAME
     from compress.training.teacher_step import save_checkpoint
 
-    scored = config.importance == "taylor"
-    data = data or load_data(config, task=config.task, seed=config.seed, score_train=scored)
-    ready = _ready(config, found.path, work, device, data)
+    truth = needs_truth(config)
+    data = data or load_data(config, task=config.task, seed=config.seed, score_train=truth)
+    ready = ready_with_head(
+        found.path,
+        data,
+        config,
+        teacher_labels=config.teacher_labels,
+        work=work,
+        device=device,
+    )
+    meter = _speed_meter(config, ready, work)
     run = PruningRun(config, ready, data, work)
+    if config.target_speedup is not None:
+        run.plan = _speed_plan(config, ready, work, meter)
     for number in range(1, config.rounds + 1):
         run.round(number)
     layout = read_layout(found.path, config.pooling) if run.head.pooling else None
     save_checkpoint(run.model, ready.tokenizer_dir, work / "pruned", head=run.head, layout=layout)
-    result = run.result(found, work / "pruned")
+    with meter.beside(ready.model, ready.encoded.dev.head) as timed:
+        speed = timed(run.model, run.head)
+    zeros = _zeros(run.model, found.path, work / "pruned") if config.unstructured else None
+    result = run.result(found, work / "pruned", speed=speed, zeros=zeros)
     with whole_directory(config.output_dir) as building:
         shutil.copytree(work / "pruned", building, dirs_exist_ok=True)
         write_json(building / RESULT_NAME, asdict(result))
@@ -87,36 +109,54 @@ def _run(
     return result
 
 
-def _ready(
-    config: PruneConfig, path: Path, work: Path, device: torch.device, data: TaskData
-) -> ReadyTeacher:
-    """Load a model that has its head already, and score it."""
-    from compress.models.loading import load_teacher
-    from compress.training.teacher_step import ready_teacher
+def _speed_meter(config: PruneConfig, ready: ReadyTeacher, work: Path) -> SpeedMeter:
+    """Time on an engine; zeros on torch, where nobody can say that another engine skips them."""
+    import torch
 
-    loaded = load_teacher(
-        path,
-        task=config.task,
-        labels=data.labels,
-        problem_type=data.problem_type,
-        teacher_labels=tuple(config.teacher_labels.split(",")) if config.teacher_labels else (),
-        work_dir=work / "tokenizer",
-    )
-    if not loaded.has_head:
-        raise ModelError(f"{path} has no head for {config.task}; train one with compress.train.")
-    return ready_teacher(
-        path,
-        data,
-        config,
-        work=work,
-        device=device,
-        learning_rate=config.learning_rate,
-        num_train_epochs=config.num_train_epochs,
-        loaded=loaded,
+    from compress.distillation.pruning_speedup import SpeedMeter, choose_engine
+
+    return SpeedMeter(
+        engine="torch" if config.unstructured else choose_engine(config.backend),
+        threads=torch.get_num_threads(),
+        tokens=ready.encoded.dev.token_stream,
+        max_length=config.max_length,
+        folder=work / "latency",
     )
 
 
-def _step(config: PruneConfig) -> None:
+def _speed_plan(config: PruneConfig, ready: ReadyTeacher, work: Path, meter: SpeedMeter) -> Plan:
+    """Search for what must go; a resumed run takes what it found, as clocks never say the same."""
+    from compress.distillation.pruning_speedup import plan_speedup
+    from compress.pruning.plan import Plan
+
+    file = work / "speedup.json"
+    if file.is_file():
+        return Plan(**json.loads(file.read_text(encoding="utf-8")))
+    plan = plan_speedup(
+        ready.model,
+        ready.encoded.dev.head,
+        wanted=config.target_speedup or 1.0,
+        units=config.units,
+        meter=meter,
+    )
+    write_json(file, asdict(plan))
+    return plan
+
+
+def _zeros(model: PreTrainedModel, before: Path, after: Path) -> Zeros:
+    from compress.pruning.result import Zeros
+    from compress.pruning.sparse import gzip_bytes, zero_share
+
+    zeros, weights = zero_share(model)
+    return Zeros(
+        zeros=zeros,
+        weights=weights,
+        gzip_before_bytes=gzip_bytes(before),
+        gzip_after_bytes=gzip_bytes(after),
+    )
+
+
+def command(config: PruneConfig) -> None:
     from compress.pruning.result import format_result
 
     print(format_result(prune(config)))
@@ -130,7 +170,7 @@ if __name__ == "__main__":
     sys.exit(
         main(
             PruneConfig,
-            _step,
+            command,
             prog="python -m compress.prune",
             tables={"list-teachers": list_teachers},
         )

@@ -4,37 +4,22 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
+from compress.distillation.pruning_importance import ImportanceMeter
 from compress.distillation.recovery import Recovery
 from compress.models.blocks import model_type
-from compress.models.capture import Wanted, forward_features
+from compress.models.dense import student_dense
 from compress.models.heads import pruned_heads
-from compress.models.layer_map import layer_map
-from compress.pruning.importance import (
-    Importance,
-    magnitude_importance,
-    needed_layers,
-    taylor_importance,
-)
-from compress.pruning.result import Layer, PruneResult, Round, Side
-from compress.pruning.units import (
-    Plan,
-    choose_heads,
-    cut_heads,
-    cut_layers,
-    cut_neurons,
-    make_plan,
-    shape_of,
-)
-from compress.training.finetune import true_term
-from compress.training.phase import Phase
-from compress.training.target_terms import logits_of
+from compress.pruning.plan import Plan, make_plan
+from compress.pruning.result import Layer, PruneResult, Round, Side, Speed, Zeros
+from compress.pruning.sparse import growing_zeros, zero_weights
+from compress.pruning.units import choose_heads, cut_heads, cut_layers, cut_neurons, shape_of
+from compress.pruning.width import narrow
 from edgebert.errors import InputError
 
 if TYPE_CHECKING:
@@ -43,6 +28,8 @@ if TYPE_CHECKING:
     from compress.pruning.config import PruneConfig
     from compress.training.teacher_step import ReadyTeacher
 
+AT_THE_END = 10**9  # as eval_steps: dev is measured after the last step alone
+
 
 class PruningRun:
     """A model that gets smaller, beside the one that it was.
@@ -50,7 +37,11 @@ class PruningRun:
     Attributes:
         model: A copy of the teacher's, cut in every round; in eval mode.
         head: What its outputs mean.
-        kept: Its layers, by their numbers in the teacher, from 0.
+        plan: What goes in all.
+        layers: Its layers, by their numbers in the teacher, from 0.
+        heads: Those of each of its layers, by their numbers in the teacher, from 0; pruned ones are
+            among them.
+        basis: Which of the teacher's axes are its own, float64 ``[H_teacher, H]``; None for all.
         rounds: What each round did.
     """
 
@@ -67,138 +58,187 @@ class PruningRun:
 
         Raises:
             ModelError: Nothing of what is asked can be cut out of its family.
-            InputError: So much can't be cut, or there are no labels for ``taylor``.
+            InputError: So much can't be cut, or there are no labels for the importance.
         """
-        self._config, self._teacher, self._data, self._work = config, teacher, data, work
+        self._config, self._teacher, self._work = config, teacher, work
         self.model = copy.deepcopy(teacher.model)
         self.whole = shape_of(self.model)
         self.plan = make_plan(self.whole, config, family=model_type(self.model))
-        self.kept = list(range(self.whole.layers))
-        self._recovery = Recovery(config, teacher, data, work)
+        self._meter = ImportanceMeter(config, teacher, data)
+        count = int(self.model.config.num_attention_heads)
+        self.layers = list(range(self.whole.layers))
+        self.heads = [list(range(count)) for _ in self.layers]
+        self.basis: Tensor | None = None
+        steps = dataclasses.replace(config, eval_steps=AT_THE_END) if _gradual(config) else config
+        self._recovery = Recovery(steps, teacher, data, work)
         self.head = self._recovery.head_of(self.model)
         self.rounds: list[Round] = []
         self._done = Plan()
-        if config.importance == "taylor" and not self.plan.layers:
-            _require_truth(teacher)
 
     def round(self, number: int) -> None:
         """Cut one part of what is planned, and recover; rounds count from 1."""
+        folder = self._work / f"round-{number}"
+        if _gradual(self._config):
+            self._grow_zeros(folder)
+            recovered = self._score("after the last step")
+            self.rounds.append(Round(params=self.whole.params, cut={}, recovered=recovered))
+            return
         goal = self.plan.part(number, self._config.rounds)
         self._cut(goal)
         self._done = goal
         cut = self._score(f"round {number}, after the cut")
-        recovered = None
+        after = None
         if self._config.num_train_epochs:
-            self._recover(self._work / f"round-{number}")
-            recovered = self._score(f"round {number}, after the recovery")
-        self.rounds.append(Round(params=shape_of(self.model).params, cut=cut, recovered=recovered))
+            self._recover(folder)
+            after = self._score(f"round {number}, after the recovery")
+        self.rounds.append(Round(params=shape_of(self.model).params, cut=cut, recovered=after))
 
-    def result(self, found: ResolvedTeacher, directory: Path) -> PruneResult:
+    def result(
+        self,
+        found: ResolvedTeacher,
+        directory: Path,
+        *,
+        speed: Speed,
+        zeros: Zeros | None,
+    ) -> PruneResult:
         """Sum up.
 
         Args:
             found: Where the model came from.
             directory: Where the pruned one was written.
+            speed: Of both.
+            zeros: Of single weights, where such went.
         """
-        shape, pruned = shape_of(self.model), pruned_heads(self.model)
-        count = int(self.model.config.num_attention_heads)
-        gone = pruned or [[]] * shape.layers
-        layers = [
-            Layer(
-                layer=number + 1,
-                heads=tuple(head for head in range(count) if head not in without),
-                neurons=shape.neurons,
-            )
-            for number, without in zip(self.kept, gone, strict=True)
-        ]
-        last = self.rounds[-1]
+        shape, recovery, last = shape_of(self.model), self._recovery, self.rounds[-1]
         dev = last.cut if last.recovered is None else last.recovered
-        whole = Side.of(
-            self.whole, self._teacher.dev, self._recovery.tested(self._teacher.model), found.path
-        )
-        tested = self._recovery.tested(self.model, head=self.head)
+        tested = [recovery.tested(self._teacher.model), recovery.tested(self.model, head=self.head)]
+        target = self._config.target_speedup
+        if target is not None and speed.ratio < target:
+            recovery.warn(
+                f"{target:g} times as fast was asked for, and {speed.ratio:.2f} is measured at the "
+                "end; the search found it, so others may use the CPU now. Ask for a little more."
+            )
         return PruneResult(
             model=found.used,
             task=self._config.task,
             importance=self._config.importance,
-            metric=self._recovery.dev_score(self.head).metric,
-            before=whole,
-            after=Side.of(shape, dev, tested, directory),
-            layers=tuple(layers),
+            metric=recovery.dev_score(self.head).metric,
+            before=Side.of(self.whole, self._teacher.dev, tested[0], found.path),
+            after=Side.of(shape, dev, tested[1], directory),
+            layers=self._kept(),
             rounds=tuple(self.rounds),
-            warnings=tuple(self._recovery.warnings),
+            speed=speed,
+            speedup=speed.ratio,
+            target_speedup=target,
+            unstructured=zeros,
+            warnings=tuple(recovery.warnings),
+        )
+
+    def _kept(self) -> tuple[Layer, ...]:
+        neurons = shape_of(self.model).neurons
+        gone = pruned_heads(self.model) or [[]] * len(self.layers)
+        return tuple(
+            Layer(
+                layer=number + 1,
+                heads=tuple(head for at, head in enumerate(heads) if at not in without),
+                neurons=neurons,
+            )
+            for number, heads, without in zip(self.layers, self.heads, gone, strict=True)
         )
 
     def _cut(self, goal: Plan) -> None:
-        if goal.layers > self._done.layers:
-            chosen = self._chosen_layers(self.whole.layers - goal.layers)
-            cut_layers(self.model, chosen)
-            self.kept = [self.kept[number] for number in chosen]
-            self.head = dataclasses.replace(
-                self.head, pooling_layers=min(self.head.pooling_layers, len(chosen))
-            )
-        if goal.heads > self._done.heads or goal.neurons > self._done.neurons:
-            importance = self._importance()
-            more = goal.heads - self._done.heads
+        done, whole = self._done, self.whole
+        if goal.layers > done.layers:
+            self._cut_layers(whole.layers - goal.layers)
+        if goal.widths > done.widths:
+            self._cut_width(whole.hidden_size // whole.head_size - goal.widths)
+        if goal.heads > done.heads or goal.neurons > done.neurons:
+            importance = self._meter.units(self.model, self.head)
+            more = goal.heads - done.heads
             if more:
                 gone = choose_heads(importance.heads, pruned_heads(self.model), more)
                 cut_heads(self.model, gone)
-            cut_neurons(self.model, importance.neurons, self.whole.neurons - goal.neurons)
+            cut_neurons(self.model, importance.neurons, whole.neurons - goal.neurons)
+        if self._config.unstructured:
+            zero_weights(self.model, self._config.sparsity or 0.0)
 
-    def _importance(self) -> Importance:
-        if self._config.importance == "magnitude":
-            return magnitude_importance(self.model)
-        encoded = dataclasses.replace(
-            self._teacher.encoded,
-            dev=dataclasses.replace(self._teacher.encoded.dev, head=self.head),
+    def _cut_layers(self, count: int) -> None:
+        chosen = self._meter.layers(self.model, self.head, count=count)
+        cut_layers(self.model, chosen)
+        self.layers = [self.layers[number] for number in chosen]
+        self.heads = [self.heads[number] for number in chosen]
+        self.head = dataclasses.replace(
+            self.head, pooling_layers=min(self.head.pooling_layers, len(chosen))
         )
-        phase = Phase(
-            name="importance", terms={"true": true_term(encoded, self._config, self._data)}
+
+    def _cut_width(self, count: int) -> None:
+        elements, importance = self._meter.elements(self.model, self.head)
+        made = narrow(self.model, elements, importance.heads, count=count)
+        before = int(self.model.config.hidden_size)
+        chosen = torch.eye(before, dtype=torch.float64)[:, made.hidden]  # [H before, H now]
+        self.basis = chosen if self.basis is None else self.basis @ chosen
+        self.model = made.model
+        self.heads = [
+            [numbers[at] for at in kept]
+            for numbers, kept in zip(self.heads, made.heads, strict=True)
+        ]
+        dense = student_dense(
+            self.head.dense, hidden_size=len(made.hidden), basis=chosen, seed=self._config.seed
+        )
+        self.head = dataclasses.replace(
+            self.head, dense=None if dense is None else dense.to(self.model.device)
         )
 
-        def loss(batch: Mapping[str, Tensor]) -> Tensor:
-            features = forward_features(self.model, batch, phase.student_wanted)
-            return phase.losses(features, features, batch)["true"]
-
-        return taylor_importance(self.model, self._batches(), loss)
-
-    def _chosen_layers(self, count: int) -> list[int]:
-        if self._config.importance == "magnitude":
-            spaced = layer_map("alternate", count, len(self.kept))
-            return [layer - 1 for layer in spaced]
-        return needed_layers(self.model, self._batches(), self._output, count=count)
-
-    def _output(self, batch: Mapping[str, Tensor]) -> Tensor:
-        """Run the model: vectors of an embedder, logits of the real tokens, or of each row."""
-        wanted = Wanted(logits=not self.head.pooling, pooled=self.head.pooling)
-        features = forward_features(self.model, batch, wanted)
-        if features.pooled is not None:
-            return features.pooled
-        logits = logits_of(features)
-        return logits[batch["attention_mask"].bool()] if logits.dim() == 3 else logits
-
-    def _batches(self) -> list[dict[str, Tensor]]:
-        """Give some batches of train rows, the same in every round."""
-        train, config = self._teacher.encoded.train, self._config
-        order = train.batches(batch_size=config.per_device_train_batch_size, seed=config.seed)
-        torch.manual_seed(config.seed)  # of what fill-mask hides
-        device = self._teacher.model.device
-        rows = order.epoch(0)[: config.importance_batches]
-        return [train.batch(items, device=device) for items in rows]
+    def _grow_zeros(self, folder: Path) -> None:
+        config, train = self._config, self._teacher.encoded.train
+        batches = train.batches(batch_size=config.per_device_train_batch_size, seed=config.seed)
+        passes = training_passes(config, len(batches))
+        with growing_zeros(
+            self.model,
+            sparsity=config.sparsity or 0.0,
+            passes=passes,
+            importance="movement" if config.importance == "movement" else "magnitude",
+        ):
+            self._recover(folder)
 
     def _recover(self, folder: Path) -> None:
-        kept = tuple(number + 1 for number in self.kept)
-        self.model = self._recovery.train(self.model, self.head, layer_map=kept, folder=folder)
+        self.model = self._recovery.train(
+            self.model,
+            self.head,
+            layer_map=tuple(number + 1 for number in self.layers),
+            folder=folder,
+            basis=self.basis,
+        )
 
     def _score(self, when: str) -> dict[str, float]:
         remedy = "Cut less, in more --rounds, or recover longer."
         return self._recovery.score(self.model, self.head, when=when, remedy=remedy)
 
 
-def _require_truth(teacher: ReadyTeacher) -> None:
-    train = teacher.encoded.train
-    if train.targets is None and train.masking is None:
+def _gradual(config: PruneConfig) -> bool:
+    """Whether zeros grow in the recovery, so that there is no cut before it."""
+    return config.unstructured and config.num_train_epochs > 0
+
+
+def training_passes(config: PruneConfig, batches: int) -> int:
+    """Say how often a recovery runs the model: once a batch.
+
+    Args:
+        config: The settings.
+        batches: Of one epoch.
+
+    Raises:
+        InputError: So few that zeros can't grow.
+    """
+    passes = batches * config.num_train_epochs
+    if config.max_steps is not None:
+        size = config.gradient_accumulation_steps
+        epochs, steps = divmod(config.max_steps, -(-batches // size))
+        passes = epochs * batches + min(steps * size, batches)
+    if passes < 2:
         raise InputError(
-            "--importance taylor measures a loss on what is true, and the train rows have no "
-            "labels or scores; give --label-column, or --importance magnitude."
+            f"Zeros grow over the batches of the recovery, and {passes} is too few for it; give "
+            "more rows, --num-train-epochs or --max-steps, or a smaller "
+            "--per-device-train-batch-size."
         )
+    return passes

@@ -7,25 +7,70 @@ import logging
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from torch import nn
+from torch import Tensor, nn
 
 from compress.distillation.config import DistillConfig
 from compress.distillation.imitate import student_head, train_student
+from compress.models.loading import load_teacher
 from compress.models.student import BuiltStudent
 from compress.models.task_head import TaskHead
 from compress.settings import TrainingConfig
 from compress.training.dev_score import DevScore
 from compress.training.final_probe import final_probe
-from compress.training.teacher_step import no_better_than_chance
+from compress.training.teacher_step import ReadyTeacher, no_better_than_chance, ready_teacher
 from edgebert.errors import ModelError
 
 if TYPE_CHECKING:
+    import torch
     from transformers import PreTrainedModel
 
     from compress.data.load import TaskData
-    from compress.training.teacher_step import ReadyTeacher
 
 logger = logging.getLogger(__name__)
+
+
+def ready_with_head(
+    path: Path,
+    data: TaskData,
+    config: TrainingConfig,
+    *,
+    teacher_labels: str | None,
+    work: Path,
+    device: torch.device,
+) -> ReadyTeacher:
+    """Load a model that has its head already, and score it.
+
+    Args:
+        path: Its checkpoint.
+        data: Of the task.
+        config: Of the run.
+        teacher_labels: Names of its logits in their order, comma-separated, where it has none.
+        work: The run's work directory.
+        device: Where it runs.
+
+    Raises:
+        ModelError: It can't be used, has no head for the task, or has learned nothing.
+    """
+    loaded = load_teacher(
+        path,
+        task=config.task,
+        labels=data.labels,
+        problem_type=data.problem_type,
+        teacher_labels=tuple(teacher_labels.split(",")) if teacher_labels else (),
+        work_dir=work / "tokenizer",
+    )
+    if not loaded.has_head:
+        raise ModelError(f"{path} has no head for {config.task}; train one with compress.train.")
+    return ready_teacher(
+        path,
+        data,
+        config,
+        work=work,
+        device=device,
+        learning_rate=config.learning_rate,
+        num_train_epochs=config.num_train_epochs,
+        loaded=loaded,
+    )
 
 
 class Recovery:
@@ -63,7 +108,13 @@ class Recovery:
         return head
 
     def train(
-        self, model: PreTrainedModel, head: TaskHead, *, layer_map: tuple[int, ...], folder: Path
+        self,
+        model: PreTrainedModel,
+        head: TaskHead,
+        *,
+        layer_map: tuple[int, ...],
+        folder: Path,
+        basis: Tensor | None = None,
     ) -> PreTrainedModel:
         """Let a model imitate the one that it was; its weights are then the best on dev.
 
@@ -72,6 +123,7 @@ class Recovery:
             head: What they mean.
             layer_map: 1-based layer of the teacher of each of its layers.
             folder: Where checkpoints go.
+            basis: ``[H_teacher, H]`` of a narrower model: which of the teacher's axes are its own.
 
         Returns:
             The model, in eval mode.
@@ -81,7 +133,7 @@ class Recovery:
             for field in dataclasses.fields(TrainingConfig)
         }
         imitation = train_student(
-            BuiltStudent(model.train(), "layers", None),
+            BuiltStudent(model.train(), "layers", basis),
             self.teacher,
             self._data,
             DistillConfig(teacher=str(self.teacher.directory), **shared),

@@ -108,7 +108,7 @@ def build_student(
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        model = _same_parts(teacher, student_config(architecture, teacher.config))
+        model = same_parts(teacher, student_config(architecture, teacher.config))
     used, reason = choose_init(init, architecture, teacher)
     calibration = _first_tokens(calibration)
     basis: Tensor | None = None
@@ -127,7 +127,7 @@ def build_student(
     return BuiltStudent(model.train(), used, basis)
 
 
-def _same_parts(teacher: PreTrainedModel, config: PreTrainedConfig) -> PreTrainedModel:
+def same_parts(teacher: PreTrainedModel, config: PreTrainedConfig) -> PreTrainedModel:
     """Make a model of the teacher's class; without a pooler where the teacher has none."""
     if getattr(teacher, "pooler", 0) is not None:  # a model with a head decides by itself
         return type(teacher)(config)

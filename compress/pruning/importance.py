@@ -42,7 +42,7 @@ def magnitude_importance(model: nn.Module) -> Importance:
             reads, writes = (one.reshape(-1, size * one.shape[1]).norm(dim=1) for one in weights)
             heads.append(reads * writes)
             neurons.append(neuron_weights(block.up.weight, block.down.weight))
-    return _comparable(torch.stack(heads), torch.stack(neurons))
+    return comparable(torch.stack(heads), torch.stack(neurons))
 
 
 def taylor_importance(
@@ -75,7 +75,7 @@ def taylor_importance(
             ):
                 sum_ += slope.abs()
     means = [one.detach() / count for one in total]
-    return _comparable(torch.stack(means[: len(blocks)]), torch.stack(means[len(blocks) :]))
+    return comparable(torch.stack(means[: len(blocks)]), torch.stack(means[len(blocks) :]))
 
 
 @contextmanager
@@ -99,7 +99,7 @@ def _gated(readers: Sequence[nn.Module], gates: Sequence[Tensor]) -> Iterator[No
             handle.remove()
 
 
-def _comparable(heads: Tensor, neurons: Tensor) -> Importance:
+def comparable(heads: Tensor, neurons: Tensor) -> Importance:
     """Give every layer the length 1, as Michel et al. do: later layers have larger gradients."""
     return Importance(
         *(nn.functional.normalize(one.float().cpu(), dim=1) for one in (heads, neurons))

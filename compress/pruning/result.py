@@ -22,6 +22,7 @@ class Side:
         num_hidden_layers: Of the encoder.
         heads: Over all layers.
         neurons: Of each layer.
+        hidden_size: Of the model.
         params: Number of its parameters; the zeros of pruned heads don't count.
         layer_params: Those of the encoder's layers.
         size_bytes: FP32 bytes of these parameters, as artifacts hold them.
@@ -33,6 +34,7 @@ class Side:
     num_hidden_layers: int
     heads: int
     neurons: int
+    hidden_size: int
     params: int
     layer_params: int
     size_bytes: int
@@ -54,6 +56,7 @@ class Side:
             num_hidden_layers=shape.layers,
             heads=sum(shape.heads),
             neurons=shape.neurons,
+            hidden_size=shape.hidden_size,
             params=shape.params,
             layer_params=shape.layer_params,
             size_bytes=FP32_BYTES * shape.params,
@@ -94,18 +97,65 @@ class Round:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Speed:
+    """How long one text takes in FP32, before and after, timed by turns.
+
+    Attributes:
+        engine: A backend's name, or ``torch``.
+        threads: Of the engine.
+        tokens: Of the text.
+        before_ms: Median.
+        after_ms: Median.
+    """
+
+    engine: str
+    threads: int
+    tokens: int
+    before_ms: float
+    after_ms: float
+
+    @property
+    def ratio(self) -> float:
+        """How many times as fast."""
+        return self.before_ms / self.after_ms
+
+
+@dataclass(frozen=True, kw_only=True)
+class Zeros:
+    """What zeroing single weights is good for: a smaller file where it is compressed.
+
+    Attributes:
+        zeros: In the matrices of the layers.
+        weights: All that these hold.
+        gzip_before_bytes: Of the weights on disk, compressed by gzip.
+        gzip_after_bytes: The same of those with the zeros.
+        faster: Always False: engines multiply zeros like other numbers.
+    """
+
+    zeros: int
+    weights: int
+    gzip_before_bytes: int
+    gzip_after_bytes: int
+    faster: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
 class PruneResult:
     """What ``prune.json`` holds.
 
     Attributes:
         model: What was taken, a directory or a hub id.
         task: What it is for.
-        importance: ``taylor`` or ``magnitude``.
+        importance: ``taylor``, ``magnitude`` or ``movement``.
         metric: The one of dev that counts.
         before: The model that was taken.
         after: The model that was made of it.
         layers: What is left, layer by layer.
         rounds: In their order.
+        speed: As measured when all was done.
+        speedup: How many times as fast that is.
+        target_speedup: What was asked for; None where it wasn't.
+        unstructured: What zeros did; None where whole parts were cut.
         warnings: What a reader must know, like a metric at chance.
     """
 
@@ -117,6 +167,10 @@ class PruneResult:
     after: Side
     layers: tuple[Layer, ...]
     rounds: tuple[Round, ...]
+    speed: Speed
+    speedup: float
+    target_speedup: float | None = None
+    unstructured: Zeros | None = None
     warnings: tuple[str, ...]
 
 
@@ -124,11 +178,14 @@ def load_result(directory: Path) -> PruneResult:
     """Read the result of a finished run."""
     data: dict[str, Any] = json.loads((directory / RESULT_NAME).read_text(encoding="utf-8"))
     layers = [Layer(**{**one, "heads": tuple(one["heads"])}) for one in data.pop("layers")]
+    zeros = data.pop("unstructured")
     return PruneResult(
         before=Side(**data.pop("before")),
         after=Side(**data.pop("after")),
         layers=tuple(layers),
         rounds=tuple(Round(**one) for one in data.pop("rounds")),
+        speed=Speed(**data.pop("speed")),
+        unstructured=None if zeros is None else Zeros(**zeros),
         warnings=tuple(data.pop("warnings")),
         **data,
     )
@@ -136,34 +193,64 @@ def load_result(directory: Path) -> PruneResult:
 
 def format_result(result: PruneResult) -> str:
     """Write a result as a table for a terminal, in plain ASCII."""
-    sides = (result.before, result.after)
-    rows = [("", "before", "after")]
-    rows += [
-        _row("layers", [show.count(side.num_hidden_layers) for side in sides]),
-        _row("attention heads", [show.count(side.heads) for side in sides]),
-        _row("neurons a layer", [show.count(side.neurons) for side in sides]),
-        _row("parameters", [show.params(side.params) for side in sides]),
-        _row("of the layers", [show.params(side.layer_params) for side in sides]),
-        _row("FP32 size", [show.megabytes(side.size_bytes) for side in sides]),
-        _row("checkpoint", [show.megabytes(side.checkpoint_bytes) for side in sides]),
-        _row(f"dev {result.metric}", [show.score(side.dev.get(result.metric)) for side in sides]),
-    ]
-    tested = [side.test for side in sides if side.test is not None]
-    if tested:
-        rows.append(
-            _row(f"test {result.metric}", [show.score(one.get(result.metric)) for one in tested])
-        )
+    rows = [("", "before", "after"), *_rows(result)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = [
         "  ".join([row[0].ljust(widths[0]), row[1].rjust(widths[1]), row[2].rjust(widths[2])])
         for row in rows
     ]
     for number, one in enumerate(result.rounds, start=1):
-        line = f"round {number}: {show.score(one.cut.get(result.metric))} after the cut"
-        if one.recovered is not None:
-            line += f", {show.score(one.recovered.get(result.metric))} after the recovery"
-        lines.append(line)
+        after = [(one.cut, "the cut"), (one.recovered, "the recovery")]
+        parts = [f"{show.score(dev.get(result.metric))} after {what}" for dev, what in after if dev]
+        lines.append(f"round {number}: {', '.join(parts)}" if parts else f"round {number}: -")
+    lines.append(_speed_line(result))
     return "\n".join([*lines, *(f"WARNING: {text}" for text in result.warnings)])
+
+
+def _rows(result: PruneResult) -> list[tuple[str, str, str]]:
+    sides, speed, zeros = (result.before, result.after), result.speed, result.unstructured
+    rows = [
+        _row("layers", [show.count(side.num_hidden_layers) for side in sides]),
+        _row("hidden size", [show.count(side.hidden_size) for side in sides]),
+        _row("attention heads", [show.count(side.heads) for side in sides]),
+        _row("neurons a layer", [show.count(side.neurons) for side in sides]),
+        _row("parameters", [show.params(side.params) for side in sides]),
+        _row("of the layers", [show.params(side.layer_params) for side in sides]),
+        _row("FP32 size", [show.megabytes(side.size_bytes) for side in sides]),
+        _row("checkpoint", [show.megabytes(side.checkpoint_bytes) for side in sides]),
+    ]
+    if zeros is not None:
+        sizes = (zeros.gzip_before_bytes, zeros.gzip_after_bytes)
+        rows.append(_row("checkpoint, gzip", [show.megabytes(size) for size in sizes]))
+    times = (speed.before_ms, speed.after_ms)
+    name = f"{speed.tokens} tokens on {speed.engine}"
+    rows.append(_row(name, [show.milliseconds(time) for time in times]))
+    rows.append(
+        _row(f"dev {result.metric}", [show.score(side.dev.get(result.metric)) for side in sides])
+    )
+    tested = [side.test for side in sides if side.test is not None]
+    if tested:
+        rows.append(
+            _row(f"test {result.metric}", [show.score(one.get(result.metric)) for one in tested])
+        )
+    return rows
+
+
+def _speed_line(result: PruneResult) -> str:
+    """Say in one line how much faster the model is; zeros make none faster, whatever a clock says.
+
+    What a clock says of equal work is noise.
+    """
+    speed, zeros = result.speed, result.unstructured
+    where = f"{speed.engine}, FP32, one text of {speed.tokens} tokens, {speed.threads} threads"
+    if zeros is not None:
+        share = show.percent(zeros.zeros / zeros.weights)
+        return (
+            f"no faster: {share} of the layers' weights are zeros, which engines multiply like "
+            f"other numbers; measured {result.speedup:.2f} times as fast ({where})"
+        )
+    asked = f", {result.target_speedup:g} asked for" if result.target_speedup else ""
+    return f"{result.speedup:.2f} times as fast{asked} ({where})"
 
 
 def _row(name: str, values: Sequence[str]) -> tuple[str, str, str]:

@@ -1,4 +1,4 @@
-"""How many heads, neurons and layers go for what is asked, and which those are."""
+"""Heads, neurons and layers: how many there are, which go, and the model without them."""
 
 from __future__ import annotations
 
@@ -11,33 +11,13 @@ from torch import Tensor, nn
 from compress.models.architecture import PRUNED_HEADS, intermediate_name
 from compress.models.blocks import LAYOUTS, encoder_blocks, keep_inputs, keep_outputs, model_type
 from compress.models.heads import head_size, pruned_heads, zero_heads
-from compress.pruning.config import PruneConfig, Units, parse_size
-from edgebert.errors import InputError, ModelError
+from edgebert.errors import ModelError
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 PRUNABLE = tuple(family for family in LAYOUTS if family != "albert")  # its layers are one
 FP32_BYTES = 4
-
-
-@dataclass(frozen=True, kw_only=True)
-class Plan:
-    """How many of each kind go.
-
-    Attributes:
-        heads: Over all layers.
-        neurons: Out of every layer.
-        layers: Whole ones.
-    """
-
-    heads: int = 0
-    neurons: int = 0
-    layers: int = 0
-
-    def part(self, number: int, rounds: int) -> Plan:
-        """Say how many are gone after some of several rounds of about the same size."""
-        return Plan(**{name: round(all_ * number / rounds) for name, all_ in vars(self).items()})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,6 +28,8 @@ class Shape:
         layers: Whole ones.
         heads: Of each layer that aren't pruned.
         neurons: Of each layer.
+        hidden_size: Of the model.
+        head_size: Of one head.
         head_params: Of one head.
         neuron_params: Of one neuron.
         params: Of the model, the zeros of pruned heads left out.
@@ -58,6 +40,8 @@ class Shape:
     layers: int
     heads: tuple[int, ...]
     neurons: int
+    hidden_size: int
+    head_size: int
     head_params: int
     neuron_params: int
     params: int
@@ -80,6 +64,8 @@ def shape_of(model: PreTrainedModel) -> Shape:
         layers=len(layers),
         heads=tuple(int(config.num_attention_heads) - len(gone) for gone in pruned),
         neurons=int(getattr(config, intermediate_name(config))),
+        hidden_size=width,
+        head_size=size,
         head_params=head_params,
         neuron_params=2 * width + 1,
         params=_count(model) - zeros,
@@ -112,78 +98,6 @@ def layer_list(model: nn.Module) -> nn.ModuleList:
     """Give the encoder's layers."""
     layers: nn.ModuleList = layer_owner(model).layer
     return layers
-
-
-def make_plan(shape: Shape, config: PruneConfig, *, family: str) -> Plan:
-    """Say how many heads, neurons and layers go in all.
-
-    Args:
-        shape: Of the model as it was given.
-        config: What is asked.
-        family: The model's, like ``bert``.
-
-    Raises:
-        ModelError: Of this family only whole layers can be cut.
-        InputError: So much can't be cut.
-    """
-    if config.num_hidden_layers is not None:
-        if config.num_hidden_layers >= shape.layers:
-            raise InputError(
-                f"num_hidden_layers must be below the model's {shape.layers}, got "
-                f"{config.num_hidden_layers}."
-            )
-        return Plan(layers=shape.layers - config.num_hidden_layers)
-    if family not in PRUNABLE:
-        raise ModelError(
-            f"Of a {family!r} only whole layers can be cut: give --num-hidden-layers. Heads and "
-            f"neurons go out of {', '.join(PRUNABLE)}."
-        )
-    if config.target_size is not None:
-        return _plan_size(shape, parse_size(config.target_size))
-    return _plan_sparsity(shape, config.sparsity or 0, config.units)
-
-
-def _plan_sparsity(shape: Shape, sparsity: float, units: Units) -> Plan:
-    """Take the same part of heads and of neurons; neurons make up for what isn't cut besides."""
-    goal = sparsity * shape.layer_params
-    spare = sum(shape.heads) - shape.layers  # each layer keeps a head
-    heads = 0
-    if units == "all":
-        heads = min(round(sparsity * sum(shape.heads)), spare)
-    elif units == "heads":
-        heads = round(goal / shape.head_params)
-    rest = goal - heads * shape.head_params
-    neurons = 0 if units == "heads" else round(rest / (shape.layers * shape.neuron_params))
-    neurons = max(neurons, 0)
-    if heads > spare or neurons >= shape.neurons:
-        most = (units != "neurons") * spare * shape.head_params
-        most += (units != "heads") * (shape.neurons - 1) * shape.layers * shape.neuron_params
-        raise InputError(
-            f"sparsity {sparsity} is more than --units {units} can give, as each layer keeps one "
-            f"of each; the most is {int(1000 * most / shape.layer_params) / 1000}. Cut whole "
-            "layers with --num-hidden-layers, or distill into a smaller student."
-        )
-    return Plan(heads=heads, neurons=neurons)
-
-
-def _plan_size(shape: Shape, target_bytes: int) -> Plan:
-    """Take neurons alone: the zeros of a pruned head stay in a checkpoint."""
-    params = shape.params + shape.zeros
-    a_row = shape.layers * shape.neuron_params
-    neurons = -(-(FP32_BYTES * params - target_bytes) // (FP32_BYTES * a_row))
-    if neurons < 1:
-        raise InputError(
-            f"The model's FP32 weights are {FP32_BYTES * params / 1e6:g} MB, so target_size "
-            f"{target_bytes / 1e6:g} MB cuts nothing; give less."
-        )
-    if neurons >= shape.neurons:
-        least = FP32_BYTES * (params - (shape.neurons - 1) * a_row)
-        raise InputError(
-            f"target_size {target_bytes / 1e6:g} MB is less than the {least / 1e6:.3f} MB without "
-            "all neurons but one of each layer. Cut the vocabulary first (compress.trim), or "
-            "distill into a smaller student."
-        )
-    return Plan(neurons=neurons)
 
 
 def choose_heads(importance: Tensor, pruned: list[list[int]], count: int) -> list[list[int]]:

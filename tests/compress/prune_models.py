@@ -87,5 +87,6 @@ def prune_settings(lab: Lab, output_dir: Path, **changes: Any) -> compress.Prune
         "train_file": lab.train,
         "dev_file": lab.train,
         "output_dir": output_dir,
+        "backend": "torch",  # an export would take a second
     }
     return compress.PruneConfig(**{**QUICK, **own, **changes})

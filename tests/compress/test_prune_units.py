@@ -14,15 +14,8 @@ from compress.models.heads import pruned_heads
 from compress.models.task_head import TaskHead
 from compress.pruning.config import PruneConfig, parse_size
 from compress.pruning.importance import magnitude_importance, needed_layers, taylor_importance
-from compress.pruning.units import (
-    Plan,
-    choose_heads,
-    cut_heads,
-    cut_layers,
-    cut_neurons,
-    make_plan,
-    shape_of,
-)
+from compress.pruning.plan import Plan, make_plan
+from compress.pruning.units import choose_heads, cut_heads, cut_layers, cut_neurons, shape_of
 from edgebert.errors import InputError, ModelError
 from tests.compress.prune_models import (
     FAMILIES,
