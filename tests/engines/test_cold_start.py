@@ -15,8 +15,6 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 BUDGET_S = 0.5  # twice what the slowest engine takes; importing torch alone takes 2 s
-    0.5  # twice what the slowest engine takes; an import of torch alone takes four times that
-)
 RUNS = 3
 
 ENGINE = "import numpy, tokenizers, runtimes.{}"
