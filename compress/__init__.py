@@ -9,7 +9,17 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-_STEPS = ("train", "distill", "export", "evaluate", "report", "trim", "prune", "quantize")
+_STEPS = (
+    "train",
+    "distill",
+    "export",
+    "evaluate",
+    "report",
+    "trim",
+    "prune",
+    "share",
+    "quantize",
+)
 _CONFIGS = {
     "TrainConfig": "compress.train",
     "DistillConfig": "compress.distillation.config",
@@ -19,6 +29,7 @@ _CONFIGS = {
     "TrimConfig": "compress.trim",
     "QuantizeConfig": "compress.quantize",
     "PruneConfig": "compress.pruning.config",
+    "ShareConfig": "compress.sharing.config",
 }
 
 __all__ = [
@@ -28,6 +39,7 @@ __all__ = [
     "PruneConfig",
     "QuantizeConfig",
     "ReportConfig",
+    "ShareConfig",
     "TrainConfig",
     "TrimConfig",
 ]

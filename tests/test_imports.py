@@ -29,6 +29,7 @@ PARTS = {
         "trimming",
         "training",
         "pruning",
+        "sharing",
         "artifacts",
         "distillation",
         "bundles",
