@@ -113,11 +113,7 @@ def _chosen(axes: Axes, elements: Elements, count: int) -> dict[str, Tensor]:
         if not kind.startswith("heads"):
             values = elements[name].movedim(axis, 0)
             sums[kind] = sums[kind] + values.reshape(len(values), -1).sum(dim=1).cpu()
-    return {
-        kind: one.topk(count).indices.sort().values
-        for kind, one in sums.items()
-        if isinstance(one, Tensor)
-    }
+    return {kind: _most(one, count) for kind, one in sums.items() if isinstance(one, Tensor)}
 
 
 def _chosen_heads(model: PreTrainedModel, heads: Tensor, count: int) -> list[list[int]]:
@@ -125,4 +121,10 @@ def _chosen_heads(model: PreTrainedModel, heads: Tensor, count: int) -> list[lis
     weights = heads.clone()
     for layer, gone in enumerate(pruned_heads(model)):
         weights[layer, gone] = -torch.inf
-    return [sorted(row.topk(count).indices.tolist()) for row in weights]
+    return [_most(row, count).tolist() for row in weights]
+
+
+def _most(values: Tensor, count: int) -> Tensor:
+    """Give the places of the largest values, rising; of equal ones the first."""
+    places: Tensor = values.argsort(descending=True, stable=True)[:count].sort().values
+    return places
