@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import torch
 
     from compress.data.load import TaskData
+    from compress.distillation.ensemble import Ensemble
     from compress.models.loading import LoadedModel
     from compress.models.teachers import ResolvedTeacher
     from compress.report import Report
@@ -53,6 +54,8 @@ def distill(
     from compress.device import resolve_device, set_threads
 
     set_threads(config.threads)
+    from compress.distillation.augmentation import AUGMENTED
+    from compress.distillation.ensemble import resolve_members
     from compress.distillation.student_check import check_student
     from compress.models.teachers import resolve_teacher
     from compress.report import load_report
@@ -60,16 +63,18 @@ def distill(
 
     device = resolve_device(config.device)
     found = resolve_teacher(config.teacher, no_fallback=config.no_fallback)
+    members = resolve_members(config, found)
     check_student(config, found.path)
-    with open_work(config, keep="teacher") as work:
+    kept = ("teacher", AUGMENTED, *(f"teacher-{i}" for i in range(2, 2 + len(members))))
+    with open_work(config, keep=kept) as work:
         if work is None:
             return load_report(config.output_dir)
-        return _run(config, found, work, device, data, teacher, extra_terms)
+        return _run(config, (found, *members), work, device, data, teacher, extra_terms)
 
 
 def _run(
     config: DistillConfig,
-    found: ResolvedTeacher,
+    teachers: tuple[ResolvedTeacher, ...],
     work: Path,
     device: torch.device,
     data: TaskData | None,
@@ -78,17 +83,45 @@ def _run(
 ) -> Report:
     from compress.bundles.shipping import ship
     from compress.data.load import load_data
+    from compress.distillation.augmentation import augment, with_augmented
+    from compress.distillation.ensemble import ask_teachers, check_members
     from compress.distillation.imitate import imitate
     from compress.stopwatch import Stopwatch
 
     watch = Stopwatch(work)
     with watch.step("data"):
         data = data or load_data(config, task=config.task, seed=config.seed)
+    ensemble, found = None, teachers[0]
+    if len(teachers) > 1:
+        check_members(teachers[1:], data, config)
+    if config.augment:
+        with watch.step("augment"):
+            data = augment(data, found, config, work=work, device=device)
     with watch.step("teacher"):
-        ready = _ready(found.path, data, config, work, device, teacher)
+        ready = with_augmented(
+            _ready(found.path, data, config, work, device, teacher), data, config
+        )
+        if len(teachers) > 1:
+            ensemble = ask_teachers(ready, teachers, data, config, work=work, device=device)
     with watch.step("distill"):
-        imitation = imitate(ready, data, config, work=work, extra_terms=extra_terms)
-    return ship(found, ready, imitation, data, config, watch)
+        imitation = imitate(
+            ready, data, config, work=work, ensemble=ensemble, extra_terms=extra_terms
+        )
+    notes = _notes(data, ensemble)
+    return ship(found, ready, imitation, data, config, watch, ensemble=ensemble, notes=notes)
+
+
+def _notes(data: TaskData, ensemble: Ensemble | None) -> list[str]:
+    """Say what a reader must know of who taught, and on what."""
+    from compress.distillation.ensemble import note_of
+
+    notes = [] if ensemble is None else [note_of(ensemble.record)]
+    if data.augmented is not None:
+        notes.append(
+            f"learned from {len(data.augmented)} made texts beside {len(data.train)} real ones: "
+            f"{data.augmented.source}; no label of theirs was used, only what the teacher says"
+        )
+    return notes
 
 
 def _ready(
@@ -115,7 +148,7 @@ def _ready(
     )
 
 
-def _step(config: DistillConfig) -> int:
+def command(config: DistillConfig) -> int:
     from compress.reporting.table import format_table
 
     report = distill(config)
@@ -135,7 +168,7 @@ if __name__ == "__main__":
     sys.exit(
         main(
             DistillConfig,
-            _step,
+            command,
             prog="python -m compress.distill",
             tables={"list-teachers": list_teachers},
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import shutil
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,12 +16,22 @@ from edgebert.files import check_writable, recover_directory
 
 logger = logging.getLogger(__name__)
 
+# what a run reads
+_INPUTS = (
+    "teacher",
+    "extra_teacher",
+    "augment_model",
+    "model",
+    "train_file",
+    "dev_file",
+    "test_file",
+)
 # what may differ between the parts of one run
 _FREE = (*MANNERS, "output_dir", "save_steps", "report_to")
 
 
 @contextmanager
-def open_work(config: Any, *, keep: str | None = None) -> Iterator[Path | None]:
+def open_work(config: Any, *, keep: Collection[str] = ()) -> Iterator[Path | None]:
     """Prepare the work directory of a step, before anything costly, and remove it at the end.
 
     What can be resumed stays: after an interrupt, a crash, a full disk. After an error of the
@@ -30,7 +40,7 @@ def open_work(config: Any, *, keep: str | None = None) -> Iterator[Path | None]:
 
     Args:
         config: Settings with ``output_dir``, ``overwrite_output_dir`` and ``resume``.
-        keep: Name of what a finished run leaves there, if it made it.
+        keep: Names of what a finished run leaves there, if it made it.
 
     Yields:
         The work directory, empty or with what an interrupted run left; None when ``resume`` was
@@ -60,15 +70,16 @@ def open_work(config: Any, *, keep: str | None = None) -> Iterator[Path | None]:
     _close(work, keep=keep)
 
 
-def _close(work: Path, *, keep: str | None) -> None:
+def _close(work: Path, *, keep: Collection[str]) -> None:
     """Remove all but ``keep``; ``run.json`` first, so that half of it is no unfinished run."""
     (work / RUN_NAME).unlink(missing_ok=True)
     for path in work.iterdir():
-        if path.name != keep:
+        if path.name not in keep:
             shutil.rmtree(path) if path.is_dir() else path.unlink()
-    if any(work.iterdir()):
-        logger.info("%s is kept.", work / str(keep))
-    else:
+    kept = sorted(work.iterdir())
+    for path in kept:
+        logger.info("%s is kept.", path)
+    if not kept:
         work.rmdir()
 
 
@@ -102,13 +113,14 @@ def _prepare(config: Any) -> Path | None:
 
 def _require_outside(config: Any, work: Path) -> None:
     """Refuse an input that lies where this run works: starting would delete it."""
-    for name in ("teacher", "model", "train_file", "dev_file", "test_file"):
-        given = getattr(config, name, None)
-        if given is not None and Path(given).absolute().is_relative_to(work.absolute()):
-            raise InputError(
-                f"{name} {given} lies in {work}, which this run would clear; move it elsewhere or "
-                "give another --output-dir."
-            )
+    for name in _INPUTS:
+        value = getattr(config, name, None)
+        for given in value if isinstance(value, tuple) else (value,):
+            if given is not None and Path(given).absolute().is_relative_to(work.absolute()):
+                raise InputError(
+                    f"{name} {given} lies in {work}, which this run would clear; move it elsewhere "
+                    "or give another --output-dir."
+                )
 
 
 def _require_free(output: Path, unfinished: Path | None) -> None:

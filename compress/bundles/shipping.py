@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,6 +28,7 @@ from compress.training.final_probe import final_probe
 if TYPE_CHECKING:
     from compress.data.task_data import TaskData
     from compress.distillation.config import DistillConfig
+    from compress.distillation.ensemble import Ensemble
     from compress.distillation.imitate import Imitation
     from compress.models.teachers import ResolvedTeacher
     from compress.report import Report
@@ -42,6 +45,9 @@ def ship(
     data: TaskData,
     config: DistillConfig,
     watch: Stopwatch,
+    *,
+    ensemble: Ensemble | None = None,
+    notes: Sequence[str] = (),
 ) -> Report:
     """Export, gate and measure a student, and write the bundle whole.
 
@@ -52,6 +58,8 @@ def ship(
         data: Gates look at dev; scores are of test if there is one.
         config: Of the run.
         watch: Its times go into the report.
+        ensemble: All teachers, where there are several.
+        notes: What a reader must know beside where the teacher came from.
 
     Returns:
         What ``report.json`` says.
@@ -69,12 +77,19 @@ def ship(
         report = make_report(
             result,
             title=config.output_dir.name,
-            teacher=_teacher_record(found, teacher, result, final=final, dev=dev),
+            teacher=replace(
+                _teacher_record(found, teacher, result, final=final, dev=dev),
+                ensemble=ensemble.record if ensemble else None,
+            ),
             student=_student_record(imitation, config),
             data=data,
             seconds=watch.seconds,
-            phases=[*([teacher.phase] if teacher.phase else []), *imitation.phases],
-            notes=[found.note] if found.note else [],
+            phases=[
+                *([teacher.phase] if teacher.phase else []),
+                *(ensemble.phases if ensemble else ()),
+                *imitation.phases,
+            ],
+            notes=[*([found.note] if found.note else []), *notes],
             command=command_line(config, prog="python -m compress.distill"),
         )
         write_papers(building, report, result)
@@ -98,6 +113,7 @@ def ship(
                 data,
                 teacher={"requested": found.requested, "used": found.used, "note": found.note},
                 weights_sha256=weights_sha256(model),
+                **({"ensemble": asdict(ensemble.record)} if ensemble else {}),
             ),
         ],
         teacher_model=teacher.model,

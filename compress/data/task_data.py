@@ -59,6 +59,7 @@ class TaskData:
         labels: Label names in the order of the logits: by number if all are integers, else by
             name. Empty for a task without labels.
         problem_type: Of a text-classification, else None.
+        augmented: Changed copies of train rows, without labels; or None.
     """
 
     train: Split
@@ -66,6 +67,7 @@ class TaskData:
     test: Split | None
     labels: tuple[str, ...]
     problem_type: str | None
+    augmented: Split | None = None
 
     @property
     def no_answer(self) -> bool:

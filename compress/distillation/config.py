@@ -14,6 +14,21 @@ from edgebert.errors import InputError
 
 Method = Literal["auto", "logits", "tinybert", "distilbert", "minilm", "embedding"]
 Init = Literal["auto", "layers", "projected", "random"]
+Weighting = Literal["uniform", "dev"]
+
+# Why a task's texts can't be changed, and why answers of several teachers can't be averaged.
+_NO_AUGMENT = {
+    "token-classification": "the tags belong to the very words that would be exchanged",
+    "question-answering": "the exchanged words may be the answer, and move its place",
+    "multiple-choice": "with other words another choice may be the right one",
+    "fill-mask": "it learns the true words of texts, and made texts have none",
+}
+_NO_ENSEMBLE = {
+    "token-classification": "tokenizers cut words differently, so answers by token don't meet",
+    "question-answering": "tokenizers cut words differently, so answers by token don't meet",
+    "fill-mask": "vocabularies differ, so answers by token don't meet",
+    "feature-extraction": "two embedders' vectors lie in two spaces, so their mean means nothing",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,6 +39,12 @@ class DistillConfig(TrainingConfig):
     no_fallback: bool = option(False, help="Fail where a teacher can't be had, take no other")
     output_dir: Path = option(Path("student"), help="Where the bundle goes")
     learning_rate: float = option(2e-4, help="Peak learning rate of the student")
+    extra_teacher: tuple[str, ...] = option(
+        (), help="One more teacher, its answers averaged with those of --teacher; repeatable"
+    )
+    teacher_weights: Weighting = option(
+        "uniform", help="Of several teachers: all the same, or by their scores on dev"
+    )
     student: str = option("minilm-3l-384d", help="Preset, or L=4,H=312,A=12,I=1200")
     method: Method = option(
         "auto", help="auto: logits for labelled data, embedding for vectors, distilbert for MLM"
@@ -53,6 +74,16 @@ class DistillConfig(TrainingConfig):
     teacher_labels: str | None = option(
         None, help="Names of the teacher's logits in order, comma-separated, where it has none"
     )
+    augment: int = option(
+        0, help="Learn from up to so many changed copies of each train row, without their labels"
+    )
+    augment_model: str | None = option(
+        None,
+        help="Masked language model that proposes other words (default: the teacher, if it has "
+        "that head; else words with a like input embedding are taken)",
+    )
+    augment_probability: float = option(0.4, help="Part of the words that a copy exchanges")
+    augment_top_k: int = option(15, help="Candidates for a word")
     backend: tuple[str, ...] = option(
         (), help="Engine to export for, repeatable (default: every one installed)"
     )
@@ -79,9 +110,30 @@ class DistillConfig(TrainingConfig):
             raise InputError(
                 f"teacher_learning_rate must be above 0, got {self.teacher_learning_rate}."
             )
+        self._check_augmentation()
+        self._check_teachers()
         allowed = ("auto", *fitting_methods(self.task))
         if self.method not in allowed:
             raise InputError(
                 f"method {self.method!r} doesn't fit the task {self.task!r}; use one of "
                 f"{', '.join(allowed)}."
             )
+
+    def _check_augmentation(self) -> None:
+        require_at_least("augment", self.augment, 0)
+        require_at_least("augment_top_k", self.augment_top_k, 1)
+        if not 0 < self.augment_probability <= 1:
+            raise InputError(
+                "augment_probability must be above 0 and at most 1, got "
+                f"{self.augment_probability}."
+            )
+        if self.augment_model is not None and not self.augment:
+            raise InputError("--augment-model needs --augment, the number of copies of a row.")
+        if self.augment and (reason := _NO_AUGMENT.get(self.task)):
+            raise InputError(f"--augment doesn't fit the task {self.task!r}: {reason}.")
+
+    def _check_teachers(self) -> None:
+        if self.teacher_weights != "uniform" and not self.extra_teacher:
+            raise InputError("--teacher-weights needs one --extra-teacher or more.")
+        if self.extra_teacher and (reason := _NO_ENSEMBLE.get(self.task)):
+            raise InputError(f"--extra-teacher doesn't fit the task {self.task!r}: {reason}.")

@@ -31,6 +31,7 @@ from compress.training.tensorboard import event_writer
 if TYPE_CHECKING:
     from compress.data.load import TaskData
     from compress.distillation.config import DistillConfig
+    from compress.distillation.ensemble import Ensemble
     from compress.training.teacher_step import ReadyTeacher
 
 logger = logging.getLogger(__name__)
@@ -63,6 +64,7 @@ def imitate(
     config: DistillConfig,
     *,
     work: Path,
+    ensemble: Ensemble | None = None,
     extra_terms: Mapping[str, Term] | None = None,
 ) -> Imitation:
     """Build a student and train it; its weights after each phase are the best on dev.
@@ -72,6 +74,7 @@ def imitate(
         data: Texts, with or without labels.
         config: The settings.
         work: Where cache and checkpoints go; one sub-folder a phase.
+        ensemble: What several teachers say, in place of the teacher's own logits.
         extra_terms: The caller's own loss terms, added to the last phase.
     """
     architecture = parse_student(config.student, teacher.model.config)
@@ -96,6 +99,7 @@ def imitate(
         layer_map=mapped,
         work=work,
         cache_dir=work / "cache",
+        ensemble=ensemble,
         extra_terms=extra_terms,
     )
 
@@ -110,6 +114,7 @@ def train_student(
     layer_map: tuple[int, ...],
     work: Path,
     cache_dir: Path,
+    ensemble: Ensemble | None = None,
     extra_terms: Mapping[str, Term] | None = None,
 ) -> Imitation:
     """Train a student that is there; its weights after each phase are the best on dev.
@@ -123,6 +128,7 @@ def train_student(
         layer_map: 1-based teacher layer of each student layer.
         work: Where checkpoints go; one sub-folder a phase.
         cache_dir: Where the teacher's outputs go.
+        ensemble: What several teachers say, in place of the teacher's own logits.
         extra_terms: The caller's own loss terms, added to the last phase.
     """
     method = method_of(config)
@@ -149,14 +155,15 @@ def train_student(
         bf16=config.bf16,
     )
     train = teacher.encoded.train
+    wanted = merge_wanted(phase.teacher_wanted for phase in phases)
     cache.prepare(
         teacher.model,
         train.rows.encoded,
-        merge_wanted(phase.teacher_wanted for phase in phases),
+        wanted if ensemble is None else dataclasses.replace(wanted, logits=False),
         pad_id=train.pad_id,
         live=train.masking is not None,  # every step hides other tokens
     )
-    run = _Run(teacher, config, built.model, head, cache, data.train.sha256)
+    run = _Run(teacher, config, built.model, head, cache, data.train.sha256, ensemble)
     records = [
         run.train(phase, work / f"phase-{number}", last=phase is phases[-1])
         for number, phase in enumerate(phases, start=1)
@@ -191,6 +198,7 @@ class _Run:
     head: TaskHead
     cache: TeacherCache
     train_sha256: str  # of the labels too, which may be learned from
+    ensemble: Ensemble | None
 
     def train(self, phase: Phase, checkpoint_dir: Path, *, last: bool) -> PhaseRecord:
         """Run one phase and give its curves."""
@@ -199,8 +207,10 @@ class _Run:
         phase.projections.to(device)
 
         def step(items: RowArray) -> dict[str, Tensor]:
-            batch = train.batch(items, device=device)
-            theirs = self.cache.features(train.rows_of(items), batch)
+            batch, rows = train.batch(items, device=device), train.rows_of(items)
+            theirs = self.cache.features(rows, batch)
+            if self.ensemble is not None:
+                theirs.logits = self.ensemble.batch(rows, device)
             ours = forward_features(self.student, batch, phase.student_wanted)
             return phase.losses(ours, theirs, batch)
 
@@ -235,6 +245,7 @@ class _Run:
                 "tokens": train.rows.encoded.sha256,
                 "dev": dev.split.sha256,
                 "terms": {name: f"{weight:g}" for name, weight in phase.weights.items()},
+                **({"teachers": self.ensemble.sha256} if self.ensemble else {}),
             },
         )
         return phase_record(

@@ -30,6 +30,8 @@ logger = logging.getLogger(__name__)
 
 Array: TypeAlias = npt.NDArray[Any]  # float16 or float32, as its layout says
 
+NOTHING = Wanted(logits=False)
+
 _META = "cache.json"
 _CHUNK_ROWS = 1024  # a killed run computes at most so many rows again
 
@@ -55,6 +57,7 @@ class TeacherCache:
         self._limit_bytes = limit_bytes
         self._bf16 = bf16
         self._arrays: dict[str, Array] = {}
+        self._by_token: set[str] = set()
         self.live = False
 
     def prepare(
@@ -73,8 +76,9 @@ class TeacherCache:
         Args:
             teacher: Put into eval mode; runs on its own device.
             encoded: The rows, in the teacher's encoding.
-            wanted: What to keep of each. Outputs of tokens, logits of tags or answers among them,
-                fit a student only if it has the same tokenizer.
+            wanted: What to keep of each; with `NOTHING` nothing is computed. Outputs of tokens,
+                logits of tags or answers among them, fit a student only if it has the same
+                tokenizer.
             pad_id: The teacher's.
             batch_size: Rows a forward pass.
             live: Don't cache, for example because every step masks other tokens.
@@ -86,6 +90,8 @@ class TeacherCache:
             KeyboardInterrupt: After SIGINT, with the finished rows kept.
         """
         self._teacher, self._wanted = teacher.eval(), wanted
+        if wanted == NOTHING:
+            return
         self._offsets = np.concatenate([[0], np.cumsum(encoded.lengths)])
         probe = self._run(encoded, np.arange(1), pad_id)
         layouts = [layout_of(name, value) for name, value in named_tensors(probe).items()]
@@ -122,6 +128,8 @@ class TeacherCache:
         Raises:
             InputError: The batch's lengths are not those of the teacher's encoding.
         """
+        if self._wanted == NOTHING:
+            return Features()
         if self.live:
             return self._forward(batch)
         mask = batch["attention_mask"]
@@ -145,6 +153,16 @@ class TeacherCache:
             else:
                 setattr(features, kind, values)
         return features
+
+    def logits(self) -> Tensor:
+        """Give the logits of all rows, float32 ``[rows, C]``, of a teacher that has one row each.
+
+        Raises:
+            InputError: They aren't kept, or are of each token.
+        """
+        if "logits" not in self._arrays or self._by_token:
+            raise InputError("There are no logits by row; prepare a cache of logits alone.")
+        return torch.from_numpy(np.array(self._arrays["logits"]))
 
     def _fill(
         self,

@@ -83,6 +83,42 @@ class SplitRecord:
 
 
 @dataclass(frozen=True, kw_only=True)
+class MemberRecord:
+    """One of several teachers.
+
+    Attributes:
+        requested: What the user asked for.
+        used: What was taken.
+        params: Parameters, head included.
+        dev_score: Its own, see `EnsembleRecord.metric`.
+        weight: Its part in the averaged answers, 0 to 1.
+    """
+
+    requested: str
+    used: str
+    params: int
+    dev_score: float
+    weight: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class EnsembleRecord:
+    """Several teachers whose answers are averaged.
+
+    Attributes:
+        weighting: ``uniform``, or ``dev`` by their scores on dev.
+        metric: Of all scores in it; it also picks the student's weights.
+        dev_score: Of the averaged answers on dev, in torch FP32.
+        members: All of them, the first one first.
+    """
+
+    weighting: str
+    metric: str
+    dev_score: float
+    members: tuple[MemberRecord, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
 class TeacherRecord:
     """The first teacher of the lineage, measured in torch FP32 like its students.
 
@@ -100,6 +136,7 @@ class TeacherRecord:
             8,192 padded tokens.
         per_class: For ``text-classification``.
         architecture: ``num_hidden_layers``, ``hidden_size``, …
+        ensemble: All teachers, where there are several: this is then the first of them.
     """
 
     requested: str
@@ -114,6 +151,7 @@ class TeacherRecord:
     texts_per_s: float | None = None
     per_class: tuple[ClassRecord, ...] = ()
     architecture: dict[str, int] = field(default_factory=dict)
+    ensemble: EnsembleRecord | None = None
 
     @property
     def size_bytes(self) -> int:

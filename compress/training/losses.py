@@ -105,20 +105,28 @@ def hard_label_loss(
     """Cross-entropy with the true labels.
 
     A weight multiplies its class's term and the mean is over the texts: unlike torch's weighted
-    mean, a text's part doesn't depend on which classes its batch-mates have.
+    mean, a text's part doesn't depend on which classes its batch-mates have. A text without a label
+    is left out of the mean; a batch without any gives 0.
 
     Args:
         student_logits: ``[B, C]``.
-        labels: int64 ``[B]`` for one label a text, or float ``[B, C]`` of 0 and 1 for any number.
+        labels: int64 ``[B]`` for one label a text, -100 without one; or float ``[B, C]`` of 0 and 1
+            for any number, NaN where it isn't known.
         class_weights: ``[C]``; with many labels a text it weights each label's term.
     """
     logits = student_logits.float()
     if labels.is_floating_point():
         require_same_shape(logits, labels)
-        terms = F.binary_cross_entropy_with_logits(logits, labels.float(), reduction="none")
-        return (terms if class_weights is None else terms * class_weights).mean(dim=-1).mean()
-    terms = F.cross_entropy(logits, labels, reduction="none")
-    return (terms if class_weights is None else terms * class_weights[labels]).mean()
+        known = ~labels.isnan()
+        terms = F.binary_cross_entropy_with_logits(
+            logits, labels.nan_to_num().float(), reduction="none"
+        )
+        return mean_over_texts(terms if class_weights is None else terms * class_weights, known)
+    known = labels != IGNORED_LABEL
+    terms = F.cross_entropy(logits, labels, reduction="none", ignore_index=IGNORED_LABEL)
+    if class_weights is not None:
+        terms = terms * class_weights[labels.clamp(min=0)]
+    return mean_over_texts(terms[:, None], known[:, None])
 
 
 def masked_token_loss(student_logits: Tensor, labels: Tensor) -> Tensor:

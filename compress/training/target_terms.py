@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
+import torch
 from torch import Tensor
 
 from compress.models.capture import Features
@@ -12,6 +13,7 @@ from compress.training.losses import (
     hard_label_loss,
     masked_token_loss,
     multi_label_soft_target_loss,
+    require_same_shape,
     soft_target_loss,
 )
 from compress.training.phase import LOGITS, Term
@@ -47,7 +49,7 @@ def soft_term(task: str, temperature: float, *, weight: float, multi_label: bool
 
 
 def hard_term(task: str, class_weights: tuple[float, ...] | None, *, weight: float = 1.0) -> Term:
-    """Compare the student's logits with true labels, ``batch["labels"]``.
+    """Compare the student's logits with true labels, ``batch["labels"]``, where there are any.
 
     Args:
         task: Any but ``feature-extraction``.
@@ -95,7 +97,11 @@ def _hard_classes(student: Tensor, labels: Tensor, _: Batch, weights: Tensor | N
 
 
 def _hard_scores(student: Tensor, labels: Tensor, _: Batch, _weights: Tensor | None) -> Tensor:
-    return score_loss(student, labels)
+    known = ~labels.isnan()  # a made text has no true score: it is left out of the mean
+    ours = student.float().flatten()
+    require_same_shape(ours, labels)
+    filled = torch.where(known, labels, ours.detach())
+    return score_loss(ours, filled) * (labels.numel() / known.sum().clamp(min=1))
 
 
 def _hard_tags(student: Tensor, labels: Tensor, _: Batch, weights: Tensor | None) -> Tensor:

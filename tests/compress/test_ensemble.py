@@ -1,0 +1,295 @@
+"""Several teachers as one: their average by hand, their labels by name, their tokenizers apart."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+import compress
+from compress.distillation.average import average_answers
+from compress.distillation.ensemble import ask_teachers, resolve_members
+from compress.models.teachers import resolve_teacher
+from compress.report import load_report
+from compress.training.teacher_step import ready_teacher
+from edgebert.errors import InputError, ModelError
+from edgebert.formats.manifest import Manifest
+from tests.compress.steps import distill_settings, flags, run_step, train_settings
+from tests.compress.tiny_tasks import write_task
+from tests.tiny import LETTERS, SPECIALS, WORDS, write_tokenizer
+
+torch.set_num_threads(1)
+
+
+def logits_of(*probabilities):
+    return torch.tensor([[math.log(p) for p in row] for row in probabilities])
+
+
+def test_classes_are_averaged_as_probabilities():
+    answers = [logits_of((0.9, 0.1), (0.5, 0.5)), logits_of((0.3, 0.7), (0.2, 0.8)) + 4.0]
+    found = average_answers(answers, (0.75, 0.25), task="text-classification")
+    expected = torch.tensor([[0.75, 0.25], [0.425, 0.575]])
+    torch.testing.assert_close(found.softmax(dim=-1), expected)
+
+
+def test_each_of_many_labels_is_averaged_as_its_own_probability():
+    def logit(p):
+        return math.log(p / (1 - p))
+
+    answers = [torch.tensor([[logit(0.9), logit(0.2)]]), torch.tensor([[logit(0.5), logit(0.4)]])]
+    found = average_answers(
+        answers,
+        (0.5, 0.5),
+        task="text-classification",
+        problem_type="multi_label_classification",
+    )
+    torch.testing.assert_close(found.sigmoid(), torch.tensor([[0.7, 0.3]]))
+
+
+def test_scores_are_averaged_as_they_are():
+    answers = [torch.tensor([[1.0], [5.0]]), torch.tensor([[2.0], [1.0]])]
+    found = average_answers(answers, (0.75, 0.25), task="regression")
+    torch.testing.assert_close(found, torch.tensor([[1.25], [4.0]]))
+
+
+def test_choices_are_averaged_as_probabilities_among_those_of_their_question():
+    questions = torch.tensor([0, 0, 1, 1, 1])
+    first = logits_of((0.9, 0.1, 0.2, 0.2, 0.6)).T
+    second = logits_of((0.5, 0.5, 0.6, 0.2, 0.2)).T + torch.tensor([[3.0]] * 2 + [[-2.0]] * 3)
+    found = average_answers(
+        [first, second], (0.5, 0.5), task="multiple-choice", questions=questions
+    )
+    expected = torch.tensor([0.7, 0.3, 0.4, 0.2, 0.4])
+    torch.testing.assert_close(found[:, 0].exp(), expected)
+
+
+def test_other_numbers_of_classes_are_refused():
+    with pytest.raises(InputError, match=r"\(4, 2\), \(4, 3\)"):
+        average_answers(
+            [torch.zeros(4, 2), torch.zeros(4, 3)], (0.5, 0.5), task="text-classification"
+        )
+
+
+@pytest.fixture(scope="module")
+def second(lab, tmp_path_factory):
+    """A teacher with another vocabulary: the words of the data in other places, no ``##``."""
+    folder = tmp_path_factory.mktemp("second")
+    from transformers import BertModel
+
+    from tests.tiny import bert_config
+
+    torch.manual_seed(0)
+    vocab = [*SPECIALS, *reversed(WORDS), *"0123456789", *LETTERS]
+    write_tokenizer(folder / "encoder", vocab=vocab)
+    config = bert_config(vocab_size=len(vocab), initializer_range=0.2)
+    BertModel(config).save_pretrained(folder / "encoder")
+    compress.train(
+        train_settings(
+            lab,
+            model=str(folder / "encoder"),
+            output_dir=folder / "teacher",
+            num_train_epochs=12,
+        )
+    )
+    return folder / "teacher"
+
+
+def permuted(teacher, directory, names):
+    """Write a teacher whose logits are in the other order, by these names."""
+    shutil.copytree(teacher, directory)
+    weights = load_file(directory / "model.safetensors")
+    for name in ("classifier.weight", "classifier.bias"):
+        weights[name] = weights[name].flip(0).contiguous()
+    save_file(weights, directory / "model.safetensors", {"format": "pt"})
+    config = json.loads((directory / "config.json").read_text())
+    config["id2label"] = {str(logit): name for logit, name in enumerate(names)}
+    config["label2id"] = {name: logit for logit, name in enumerate(names)}
+    (directory / "config.json").write_text(json.dumps(config))
+    return directory
+
+
+def probabilities(directory, texts):
+    """Ask a checkpoint by transformers alone; columns in the order bad, good."""
+    from transformers import AutoModelForSequenceClassification, PreTrainedTokenizerFast
+
+    model = AutoModelForSequenceClassification.from_pretrained(directory).eval()
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_file=str(directory / "tokenizer.json"), pad_token="[PAD]"
+    )
+    found = []
+    for text in texts:
+        with torch.no_grad():
+            found.append(model(**tokenizer(text, return_tensors="pt")).logits[0].softmax(dim=-1))
+    order = [model.config.label2id[name] for name in ("bad", "good")]
+    return torch.stack(found)[:, order]
+
+
+def asked(lab, tmp_path, *extra, **changes):
+    config = distill_settings(lab, tmp_path / "b", extra_teacher=tuple(map(str, extra)), **changes)
+    from compress.data.load import load_data
+
+    data = load_data(config, task=config.task, seed=config.seed)
+    found = resolve_teacher(config.teacher)
+    device = torch.device("cpu")
+    settings = {"work": tmp_path / "w", "device": device}
+    first = ready_teacher(
+        found.path, data, config, learning_rate=1e-3, num_train_epochs=1, **settings
+    )
+    members = [found, *resolve_members(config, found)]
+    return ask_teachers(first, members, data, config, **settings), data
+
+
+def test_train_rows_get_the_mean_of_what_each_says_in_its_own_tokens(lab, second, tmp_path):
+    ensemble, data = asked(lab, tmp_path, second)
+    expected = sum(probabilities(one, data.train.texts) for one in (lab.teacher, second)) / 2
+    torch.testing.assert_close(ensemble.logits.softmax(dim=-1), expected, atol=1e-5, rtol=0)
+    rows = np.array([7, 3])
+    assert torch.equal(ensemble.batch(rows, "cpu"), ensemble.logits[[7, 3]])
+
+
+def test_labels_in_another_order_are_followed_by_name(lab, second, tmp_path):
+    other = permuted(second, tmp_path / "permuted", ("good", "bad"))
+    ensemble, _ = asked(lab, tmp_path, second)
+    again, _ = asked(lab, tmp_path / "again", other)
+    torch.testing.assert_close(again.logits, ensemble.logits, atol=1e-5, rtol=0)
+
+
+def test_weights_by_dev_are_shares_of_the_scores_on_dev(lab, second, tmp_path):
+    weak = permuted(second, tmp_path / "weak", ("bad", "good"))
+    weights = load_file(weak / "model.safetensors")
+    weights["classifier.weight"] *= -1  # right again, but now with a bias to one class
+    weights["classifier.bias"] = torch.tensor([0.0, 0.5])
+    save_file(weights, weak / "model.safetensors", {"format": "pt"})
+    ensemble, _ = asked(lab, tmp_path, weak, teacher_weights="dev")
+    members = ensemble.record.members
+    total = sum(one.dev_score for one in members)
+    assert [one.weight for one in members] == [one.dev_score / total for one in members]
+
+
+@pytest.fixture(scope="module")
+def bundle(lab, second, tmp_path_factory):
+    output = tmp_path_factory.mktemp("ensemble") / "student"
+    config = distill_settings(
+        lab, output, extra_teacher=(str(second),), method="distilbert", num_train_epochs=8
+    )
+    compress.distill(config)
+    return output
+
+
+def test_the_report_names_all_teachers_with_weights_and_scores(bundle, lab, second):
+    report = load_report(bundle)
+    assert report.teacher.used == str(lab.teacher)
+    ensemble = report.teacher.ensemble
+    assert [one.used for one in ensemble.members] == [str(lab.teacher), str(second)]
+    assert [one.weight for one in ensemble.members] == [0.5, 0.5]
+    assert (ensemble.metric, ensemble.weighting) == ("accuracy", "uniform")
+    assert ensemble.dev_score == report.teacher.dev_score == 1.0
+    (note,) = [note for note in report.notes if note.startswith("2 teachers")]
+    assert str(second) in note
+    assert "together 1.0000 accuracy on dev" in note
+    assert note in (bundle / "report.html").read_text()
+    assert Manifest.load(bundle).lineage[-1]["ensemble"]["members"][1]["used"] == str(second)
+
+
+def test_hidden_states_are_compared_with_the_first_teacher_alone(bundle):
+    assert set(load_report(bundle).phases[-1].terms) == {"loss", "soft", "cosine"}
+    assert load_report(bundle).rows[0].score == 1.0
+
+
+def test_a_teacher_without_a_head_is_fine_tuned_and_kept_and_made_texts_are_asked_too(
+    lab, second, tmp_path
+):
+    config = distill_settings(
+        lab,
+        tmp_path / "b",
+        extra_teacher=(str(second.parent / "encoder"),),
+        augment=1,
+        augment_model=str(lab.masked_lm),
+        teacher_num_train_epochs=12,
+        num_train_epochs=1,
+    )
+    report = compress.distill(config)
+    assert [phase.name for phase in report.phases] == ["teacher-2", "prediction"]
+    kept = {path.name for path in (tmp_path / "b.work").iterdir()}
+    assert kept == {"teacher-2", "augmented"}
+    again = distill_settings(
+        lab,
+        tmp_path / "c",
+        extra_teacher=(str(tmp_path / "b.work" / "teacher-2"),),
+        num_train_epochs=1,
+    )
+    assert compress.distill(again).teacher.ensemble.members[1].dev_score > 0.9
+
+
+@pytest.mark.parametrize("task", ["regression", "multiple-choice"])
+def test_other_tasks_with_one_answer_a_text_have_ensembles_too(lab, second, tmp_path, task):
+    path = write_task(tmp_path, task)
+    config = distill_settings(
+        lab,
+        tmp_path / "b",
+        task=task,
+        teacher=str(lab.encoder),
+        extra_teacher=(str(second.parent / "encoder"),),
+        train_file=path,
+        dev_file=path,
+        max_steps=2,
+    )
+    record = compress.distill(config).teacher.ensemble
+    assert record.dev_score > 0.5
+
+
+def test_labels_of_another_task_are_an_error_with_both_before_any_training(lab, tmp_path):
+    other = permuted(lab.teacher, tmp_path / "other", ("yes", "no"))
+    config = distill_settings(
+        lab, tmp_path / "b", teacher=str(lab.encoder), extra_teacher=(str(other),)
+    )
+    with pytest.raises(ModelError, match=r"--extra-teacher .*\(yes, no\).*\(bad, good\)"):
+        compress.distill(config)
+    assert not (tmp_path / "b.work").exists()
+
+
+def test_labels_without_names_are_an_error_with_both(lab, tmp_path):
+    other = permuted(lab.teacher, tmp_path / "other", ("LABEL_0", "LABEL_1"))
+    config = distill_settings(lab, tmp_path / "b", extra_teacher=(str(other),))
+    with pytest.raises(ModelError, match=r"LABEL_0, LABEL_1.*bad, good.*id2label"):
+        compress.distill(config)
+
+
+def test_a_teacher_given_twice_is_refused(lab, tmp_path):
+    config = distill_settings(lab, tmp_path / "b", extra_teacher=(str(lab.teacher),))
+    with pytest.raises(InputError, match="is a teacher of this run already"):
+        compress.distill(config)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"task": "token-classification"}, "cut words differently"),
+        ({"task": "question-answering"}, "cut words differently"),
+        ({"task": "fill-mask"}, "vocabularies differ"),
+        ({"task": "feature-extraction"}, "two spaces"),
+        ({"extra_teacher": (), "teacher_weights": "dev"}, "--teacher-weights needs"),
+    ],
+)
+def test_what_can_not_be_averaged_is_refused_before_anything_is_read(lab, tmp_path, changes, said):
+    with pytest.raises(InputError, match=said):
+        distill_settings(lab, tmp_path / "b", **{"extra_teacher": ("x",), **changes})
+
+
+@pytest.mark.slow
+def test_the_command_takes_several_and_ends_in_the_same_weights(bundle, lab, second, tmp_path):
+    config = distill_settings(
+        lab,
+        tmp_path / "b",
+        extra_teacher=(str(second),),
+        method="distilbert",
+        num_train_epochs=8,
+    )
+    assert run_step("distill", *flags(config)) == 0
+    hashes = {Manifest.load(one).lineage[-1]["weights_sha256"] for one in (bundle, tmp_path / "b")}
+    assert len(hashes) == 1
