@@ -19,6 +19,7 @@ _STEPS = (
     "prune",
     "share",
     "quantize",
+    "pipeline",
 )
 _CONFIGS = {
     "TrainConfig": "compress.train",
@@ -30,12 +31,14 @@ _CONFIGS = {
     "QuantizeConfig": "compress.quantize",
     "PruneConfig": "compress.pruning.config",
     "ShareConfig": "compress.sharing.config",
+    "PipelineConfig": "compress.pipeline",
 }
 
 __all__ = [
     "DistillConfig",
     "EvaluateConfig",
     "ExportConfig",
+    "PipelineConfig",
     "PruneConfig",
     "QuantizeConfig",
     "ReportConfig",

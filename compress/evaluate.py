@@ -270,11 +270,11 @@ def _scored(probe: Probe, values: Any) -> dict[str, Any]:
     return found | {"metrics": {name: measured[name] for name in METRICS if name in measured}}
 
 
-def _step(config: EvaluateConfig) -> None:
+def command(config: EvaluateConfig) -> None:
     print(json.dumps(evaluate(config), indent=2))
 
 
 sys.modules[__name__].__class__ = StepModule
 
 if __name__ == "__main__":
-    sys.exit(main(EvaluateConfig, _step, prog="python -m compress.evaluate"))
+    sys.exit(main(EvaluateConfig, command, prog="python -m compress.evaluate"))

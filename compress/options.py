@@ -33,6 +33,7 @@ def option(
     *,
     help: str,  # noqa: A002  the field's term in argparse
     aliases: Sequence[str] = (),
+    positional: bool = False,
 ) -> Any:  # a dataclass field stands where a value of its annotation is declared
     """Declare a setting: a dataclass field with the help of its flag.
 
@@ -40,8 +41,10 @@ def option(
         default: Of the field; without one the flag is required.
         help: One phrase; the default is added to it.
         aliases: More names of the flag, without dashes in front.
+        positional: Whether the command line has the value alone, without a flag.
     """
-    return dataclasses.field(default=default, metadata={"help": help, "aliases": tuple(aliases)})
+    metadata = {"help": help, "aliases": tuple(aliases), "positional": positional}
+    return dataclasses.field(default=default, metadata=metadata)
 
 
 def flag(name: str) -> str:
@@ -67,6 +70,11 @@ def build_parser(
     hints = typing.get_type_hints(config)
     for field in dataclasses.fields(config):
         aliases = field.metadata.get("aliases", ())
+        if field.metadata.get("positional"):
+            parser.add_argument(
+                field.name, nargs="?", default=None, **_argument(hints[field.name], field)
+            )
+            continue
         parser.add_argument(
             *(flag(name) for name in (field.name, *aliases)),
             dest=field.name,
@@ -111,22 +119,26 @@ def parse_config(config: type[Config], argv: Sequence[str], **parser_settings: A
         parser_settings: See `build_parser`.
     """
     parser = build_parser(config, **parser_settings)
-    given = vars(parser.parse_args(argv))
+    given = {k: v for k, v in vars(parser.parse_args(argv)).items() if v is not None}
     replay = given.pop("config", None)
     try:
         values = load_run(config, replay) if replay else {}
         values.update({k: tuple(v) if isinstance(v, list) else v for k, v in given.items()})
-        missing = [
-            flag(field.name)
-            for field in dataclasses.fields(config)  # type: ignore[arg-type]
-            if field.default is dataclasses.MISSING and field.name not in values
-        ]
-        if missing:
+        if missing := missing_settings(config, values):
             parser.error(f"the following arguments are required: {', '.join(missing)}")
         return config(**values)
     except InputError as error:
         print(f"{parser.prog}: error: {error}", file=sys.stderr)
         sys.exit(EXIT_USAGE)
+
+
+def missing_settings(config: type[Any], values: Mapping[str, Any]) -> list[str]:
+    """Name what is required and not among some values, as on the command line."""
+    return [
+        field.name if field.metadata.get("positional") else flag(field.name)
+        for field in dataclasses.fields(config)
+        if field.default is dataclasses.MISSING and field.name not in values
+    ]
 
 
 def config_to_dict(config: Any) -> dict[str, Any]:
@@ -146,6 +158,9 @@ def command_line(config: Any, *, prog: str) -> str:
     for field in dataclasses.fields(config):
         value, name = getattr(config, field.name), flag(field.name)
         if value == field.default or field.name == "resume":
+            continue
+        if field.metadata.get("positional"):
+            words.append(shlex.quote(str(value)))
             continue
         if isinstance(value, bool):
             words.append(name if value else f"--no-{name[2:]}")
@@ -209,10 +224,24 @@ def load_run(config: type[Any], path: Path) -> dict[str, Any]:
     step = data.pop("step", config.__name__) if isinstance(data, dict) else None
     if step != config.__name__:
         raise InputError(f"--config {path} is of step {step!r}, not of {config.__name__!r}.")
+    return revive_settings(config, data, source=f"--config {path}")
+
+
+def revive_settings(config: type[Any], data: Mapping[str, Any], *, source: str) -> dict[str, Any]:
+    """Turn settings from JSON or TOML into what a settings class takes: paths, tuples.
+
+    Args:
+        config: The settings class.
+        data: By name.
+        source: Where they come from, for the error.
+
+    Raises:
+        InputError: The class doesn't have one of them.
+    """
     hints = typing.get_type_hints(config)
-    unknown = set(data) - set(hints)
-    if unknown:
-        raise InputError(f"--config {path} has unknown settings {sorted(unknown)}.")
+    names = {field.name for field in dataclasses.fields(config)}
+    if unknown := set(data) - names:
+        raise InputError(f"{source} has unknown settings {sorted(unknown)}.")
     return {name: _revive(hints[name], value) for name, value in data.items()}
 
 

@@ -111,7 +111,7 @@ def _run(
     return metrics
 
 
-def _step(config: TrainConfig) -> None:
+def command(config: TrainConfig) -> None:
     import json
 
     print(json.dumps(train(config)))
@@ -125,7 +125,7 @@ if __name__ == "__main__":
     sys.exit(
         main(
             TrainConfig,
-            _step,
+            command,
             prog="python -m compress.train",
             tables={"list-teachers": list_teachers},
         )

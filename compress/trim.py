@@ -205,7 +205,7 @@ def _write(
     copy_layout(source, directory)
 
 
-def _step(config: TrimConfig) -> None:
+def command(config: TrimConfig) -> None:
     from compress.trimming.result import format_result
 
     print(format_result(trim(config)))
@@ -219,7 +219,7 @@ if __name__ == "__main__":
     sys.exit(
         main(
             TrimConfig,
-            _step,
+            command,
             prog="python -m compress.trim",
             tables={"list-teachers": list_teachers},
         )
