@@ -141,6 +141,16 @@ def test_the_report_has_one_row_an_artifact_with_all_that_was_measured(classifie
     assert load_report(classifier_bundle.output_dir).passed
 
 
+def test_the_report_has_the_recall_of_every_class_for_every_artifact(classifier_bundle):
+    report = json.loads((classifier_bundle.output_dir / "report.json").read_text())
+    for row in report["rows"]:
+        recalls = {one["label"]: one["recall"] for one in row["per_class"]}
+        supports = [one["support"] for one in row["per_class"]]
+        assert recalls.keys() == {"bad", "good"}
+        mean = np.average(list(recalls.values()), weights=supports)
+        assert mean == pytest.approx(row["score"])  # accuracy, by classes
+
+
 def test_the_vectors_are_those_of_torch_and_of_sentence_transformers(embedder_bundle):
     sentence_transformers = pytest.importorskip("sentence_transformers")
     folder = str(embedder_bundle.output_dir)

@@ -81,6 +81,26 @@ def test_kept_outputs_are_those_of_the_teacher(tmp_path, teacher):
     assert found.num_heads == 4
 
 
+@pytest.mark.parametrize("live", [False, True])
+def test_the_second_text_of_a_pair_stays_the_second_to_the_teacher(tmp_path, live):
+    """Whatever the student takes: with segments of zeros the logits are others."""
+    torch.manual_seed(0)
+    config = bert_config(initializer_range=0.3)
+    teacher = transformers.BertForSequenceClassification(config).eval()
+    pairs = texts()
+    pairs.token_type_ids[:] = [np.arange(len(row)) // 2 % 2 for row in pairs.input_ids]
+    rows = np.array([13, 2, 20])
+    batch = collate(pairs, rows, pad_id=0)
+    found = prepared(tmp_path, teacher, Wanted(), encoded=pairs, live=live).features(rows, batch)
+    names = ("input_ids", "attention_mask", "token_type_ids")
+    given = {name: batch[name] for name in names}
+    with torch.no_grad():
+        own = teacher(**given).logits
+        blind = teacher(**given | {"token_type_ids": torch.zeros_like(batch["input_ids"])}).logits
+    torch.testing.assert_close(found.logits, own, atol=1e-5, rtol=0)
+    assert (own - blind).abs().max() > 0.1
+
+
 def test_padding_is_zero(tmp_path, teacher):
     rows = np.arange(6)
     batch = collate(texts(), rows, pad_id=0)
