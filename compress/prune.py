@@ -129,7 +129,7 @@ def _speed_plan(config: PruneConfig, ready: ReadyTeacher, work: Path, meter: Spe
     from compress.distillation.pruning_speedup import plan_speedup
     from compress.pruning.plan import Plan
 
-    file = work / "speedup.json"
+    file = work / "search" / "plan.json"
     if file.is_file():
         return Plan(**json.loads(file.read_text(encoding="utf-8")))
     plan = plan_speedup(
@@ -139,6 +139,7 @@ def _speed_plan(config: PruneConfig, ready: ReadyTeacher, work: Path, meter: Spe
         units=config.units,
         meter=meter,
     )
+    file.parent.mkdir()
     write_json(file, asdict(plan))
     return plan
 

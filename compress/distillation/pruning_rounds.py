@@ -20,6 +20,7 @@ from compress.pruning.result import Layer, PruneResult, Round, Side, Speed, Zero
 from compress.pruning.sparse import growing_zeros, zero_weights
 from compress.pruning.units import choose_heads, cut_heads, cut_layers, cut_neurons, shape_of
 from compress.pruning.width import narrow
+from compress.settings import TrainingConfig
 from edgebert.errors import InputError
 
 if TYPE_CHECKING:
@@ -69,8 +70,7 @@ class PruningRun:
         self.layers = list(range(self.whole.layers))
         self.heads = [list(range(count)) for _ in self.layers]
         self.basis: Tensor | None = None
-        steps = dataclasses.replace(config, eval_steps=AT_THE_END) if _gradual(config) else config
-        self._recovery = Recovery(steps, teacher, data, work)
+        self._recovery = Recovery(_recovery_config(config), teacher, data, work)
         self.head = self._recovery.head_of(self.model)
         self.rounds: list[Round] = []
         self._done = Plan()
@@ -218,6 +218,15 @@ class PruningRun:
 def _gradual(config: PruneConfig) -> bool:
     """Whether zeros grow in the recovery, so that there is no cut before it."""
     return config.unstructured and config.num_train_epochs > 0
+
+
+def _recovery_config(config: PruneConfig) -> TrainingConfig:
+    """Let the last weights count where zeros grow: earlier ones have fewer, so score better."""
+    if not _gradual(config):
+        return config
+    names = [field.name for field in dataclasses.fields(TrainingConfig)]
+    shared = {name: getattr(config, name) for name in names}
+    return TrainingConfig(**{**shared, "eval_steps": AT_THE_END})
 
 
 def training_passes(config: PruneConfig, batches: int) -> int:

@@ -12,10 +12,36 @@ from tests.compress.prune_models import prune_settings
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({}, "exactly one of --target-speedup, --sparsity, --target-size, --num-hidden-layers, --hidden-size; got none"),
+        (
+            {},
+            "exactly one of --target-speedup, --sparsity, --target-size, --num-hidden-layers, "
+            "--hidden-size; got none",
+        ),
         ({"sparsity": 0.5, "num_hidden_layers": 1}, "got --sparsity and --num-hidden-layers"),
         ({"sparsity": 1.0}, "sparsity must be above 0 and below 1, got 1.0"),
-        ({"target_size": "8MB", "units": "heads"}, "--units heads says what --sparsity and --target-speedup cut"),
+        (
+            {"target_size": "8MB", "units": "heads"},
+            "--units heads says what --sparsity and --target-speedup cut",
+        ),
+        ({"target_speedup": 1.0}, "target_speedup must be above 1, got 1.0"),
+        ({"hidden_size": 0}, "hidden_size must be 1 or more, got 0"),
+        ({"sparsity": 0.5, "backend": "tpu"}, "Unknown backend 'tpu'"),
+        ({"num_hidden_layers": 1, "importance": "movement"}, "give taylor or magnitude"),
+        ({"target_size": "8MB", "unstructured": True}, "--unstructured needs --sparsity"),
+        ({"sparsity": 0.5, "unstructured": True}, "magnitude or movement, got taylor"),
+        (
+            {"sparsity": 0.5, "unstructured": True, "importance": "magnitude", "rounds": 2},
+            "--rounds has no say with --unstructured",
+        ),
+        (
+            {
+                "sparsity": 0.5,
+                "unstructured": True,
+                "importance": "movement",
+                "num_train_epochs": 0,
+            },
+            "num_train_epochs must be 1 or more, got 0",
+        ),
         ({"sparsity": 0.5, "rounds": 0}, "rounds must be 1 or more, got 0"),
         ({"sparsity": 0.5, "num_train_epochs": -1}, "num_train_epochs must be 0 or more"),
     ],
