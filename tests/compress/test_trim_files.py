@@ -15,9 +15,9 @@ WORDS = ["gone", "[PAD]", "rare", "a", "[SEP]", "lost", "[CLS]", "b", "[UNK]", "
 KEPT = ["[PAD]", "a", "[SEP]", "[CLS]", "[UNK]"]  # of the corpus "a", in the order of the old ids
 
 
-def write(folder, *, processor=None, added=(), config=None):
+def write(folder, *, processor=None, added=(), config=None, unknown="[UNK]"):
     tokenizer = Tokenizer(
-        models.WordPiece({word: i for i, word in enumerate(WORDS)}, unk_token="[UNK]")
+        models.WordPiece({word: i for i, word in enumerate(WORDS)}, unk_token=unknown)
     )
     tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     tokenizer.add_special_tokens(["[PAD]", "[SEP]", "[CLS]", "[UNK]"])
@@ -131,6 +131,17 @@ def test_the_older_files_are_written_where_they_were(tmp_path):
     assert read(tmp_path, "added_tokens.json") == {"[SEP]": KEPT.index("[SEP]")}
     assert read(tmp_path, "special_tokens_map.json") == {"pad_token": "[PAD]"}
     assert not (tmp_path / "cut" / "spiece.model").exists()
+
+
+def test_a_token_for_padding_and_unknown_and_an_added_one_that_is_a_piece_are_counted_once(
+    tmp_path,
+):
+    write(tmp_path, added=["a", "plain"], unknown="[PAD]")
+    files = TokenizerFiles.read(tmp_path)
+    assert len(files.ids) == len(WORDS) + 1  # "a" was there
+    cut = cut_to(tmp_path, "a other plain")
+    assert cut.get_vocab() == {word: i for i, word in enumerate([*KEPT, "plain"])}
+    assert cut.encode("other a plain").ids == [KEPT.index("[PAD]"), KEPT.index("a"), len(KEPT)]
 
 
 def test_tokens_that_would_get_another_id_than_their_row_are_refused(tmp_path):
