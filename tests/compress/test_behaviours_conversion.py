@@ -21,6 +21,8 @@ from tests.compress.trim_models import NAMES, texts, write_model
 from tests.tiny import bert_config, write_classifier, write_encoder, write_tokenizer
 
 MULTI_LABEL = "multi_label_classification"
+SHAPE = ("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "pad_token_id")
+SHAPE += ("intermediate_size", "max_position_embeddings", "initializer_range")
 
 
 @pytest.fixture(autouse=True)
@@ -116,12 +118,23 @@ def test_many_labels_have_the_probabilities_of_torch_on_every_engine(tmp_path):
 
 
 @pytest.mark.onnx
-def test_a_graph_turned_into_16_bits_gives_no_nan_at_any_length(tmp_path):
+@pytest.mark.parametrize(
+    ("family", "changes"),
+    [
+        ("Bert", {}),
+        # a mask of its own for attention within a window, added to that of the padding
+        ("ModernBert", {"cls_token_id": 2, "sep_token_id": 3}),
+    ],
+)
+def test_a_graph_turned_into_16_bits_gives_no_nan_at_any_length(tmp_path, family, changes):
     """As others do with our file: a mask that is infinite there must not meet a 0 or itself."""
     onnx, ort = pytest.importorskip("onnx"), pytest.importorskip("onnxruntime")
     float16 = pytest.importorskip("onnxruntime.transformers.float16")
     torch.manual_seed(0)
-    model = transformers.BertForSequenceClassification(bert_config(initializer_range=0.1)).eval()
+    shape = bert_config(initializer_range=0.1).to_dict() | changes
+    shape = {name: shape[name] for name in (*SHAPE, *changes)}
+    config = getattr(transformers, f"{family}Config")(**shape)
+    model = getattr(transformers, f"{family}ForSequenceClassification")(config).eval()
     write_onnx(model, tmp_path / "m.onnx", "text-classification")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # it tells each number that it rounds
@@ -132,8 +145,9 @@ def test_a_graph_turned_into_16_bits_gives_no_nan_at_any_length(tmp_path):
         ids = (torch.arange(2 * length).reshape(2, length) % 70 + 5) * mask
         given = {"input_ids": ids, "attention_mask": mask, "token_type_ids": torch.zeros_like(ids)}
         with torch.no_grad():
-            expected = model(**given).logits.numpy()
-        (found,) = session.run(None, {name: values.numpy() for name, values in given.items()})
+            expected = model(input_ids=ids, attention_mask=mask).logits.numpy()
+        names = [node.name for node in session.get_inputs()]
+        (found,) = session.run(None, {name: given[name].numpy() for name in names})
         np.testing.assert_allclose(found, expected, atol=0.02)
 
 

@@ -86,7 +86,7 @@ def test_every_recipe_tells_the_types_of_weights_and_activations(backend):
     if missing := EXPORTERS[backend].missing():
         pytest.skip(f"needs the package {missing!r}: pip install 'edgebert[compress]'")
     for name, recipe in get_exporter(backend).recipes.items():
-        assert re.search(r"weights u?int[48] ", recipe.about), name
+        assert re.search(r"weights (\d bits of )?u?int[48] ", recipe.about), name
         assert re.search(r"activations (u?int8|in FP32|as the engine likes)", recipe.about), name
 
 
