@@ -5,10 +5,10 @@ from __future__ import annotations
 import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from compress.export import ExportConfig, conclude, export_with_report
-from compress.options import StepModule, main
+from compress.options import StepModule, main, option
 from edgebert.files import write_json
 
 if TYPE_CHECKING:
@@ -22,11 +22,23 @@ CANDIDATES_NAME = "quantize.json"
 class QuantizeConfig(ExportConfig):
     """Try every way to INT8 on each engine, and write a bundle with the best that passes."""
 
+    calibration: Literal["min-max", "percentile", "entropy"] | None = option(
+        None,
+        help="How static recipes that differ in it find what activations span (default: each is "
+        "tried)",
+    )
+
     def plan(self) -> ExportPlan:
         """Choose engines and recipes: all that an engine has, or those asked for."""
         from compress.artifacts.exporters import plan_export
 
-        return plan_export(self.backend, self.recipe, exporter=self.exporter, every=True)
+        return plan_export(
+            self.backend,
+            self.recipe,
+            exporter=self.exporter,
+            every=True,
+            calibration=self.calibration,
+        )
 
 
 def quantize(config: QuantizeConfig) -> ExportResult:

@@ -1,4 +1,4 @@
-"""INT8 in blocks: each block of weights has a scale of its own, if asked each row's activations too.
+"""INT8 in blocks: each block of weights has a scale of its own, and so may rows of activations.
 
 ONNX Runtime's ``MatMulNBits`` with 8 bits and ``accuracy_level`` 4 quantizes activations row by row
 and block by block, with level 1 it computes in FP32: so a text's result doesn't depend on its
@@ -34,12 +34,23 @@ def blockwise(
         exclude: Names of nodes that stay in FP32.
         activations: Whether they are multiplied in INT8 too, or the weights turned back to FP32.
     """
+    _replace_products(model, exclude, _INT8_ACTIVATIONS if activations else _FP32_ACTIVATIONS)
+    quantize_tables(model, target, exclude)
+
+
+def quantize_tables(model: ModelProto, target: Path, exclude: Collection[str]) -> None:
+    """Write a graph with its embedding tables in INT8, one scale a table.
+
+    Args:
+        model: Changed in place.
+        target: The file.
+        exclude: Names of nodes that stay in FP32.
+    """
     from onnxruntime.quantization import (  # type: ignore[import-untyped]
         QuantType,
         quantize_dynamic,
     )
 
-    _replace_products(model, exclude, _INT8_ACTIVATIONS if activations else _FP32_ACTIVATIONS)
     quantize_dynamic(
         model,
         target,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
 
 from compress.data.task_data import Split, take
 from compress.scoring.probe import Probe, probe_batch, sample_places, sample_probe
@@ -22,3 +24,15 @@ def calibration_batches(train: Split, encode: Callable[[Split], Probe]) -> list[
     few = encode(take(train, places, name=train.name, source=train.source))
     sample = sample_probe(few, CALIBRATION_TEXTS)  # a text may make several rows
     return [probe_batch(sample, [row]) for row in range(len(sample))]
+
+
+def single_texts(batches: Sequence[Batch]) -> Iterator[Batch]:
+    """Take batches apart into single texts without padding, which would count as activations."""
+    for batch in batches:
+        for row, length in enumerate(np.asarray(batch.attention_mask).sum(axis=1)):
+            yield Batch(
+                batch.input_ids[row : row + 1, :length],
+                batch.attention_mask[row : row + 1, :length],
+                batch.token_type_ids[row : row + 1, :length],
+                batch.dropped_tokens[row : row + 1],
+            )

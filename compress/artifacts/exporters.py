@@ -101,6 +101,7 @@ def plan_export(
     *,
     exporter: str = "edgebert",
     every: bool = False,
+    calibration: str | None = None,
 ) -> ExportPlan:
     """Choose engines and recipes.
 
@@ -110,9 +111,12 @@ def plan_export(
             that none of them is for takes its default recipes.
         exporter: ``optimum`` makes ONNX files alone.
         every: Give a backend that none of ``recipes`` is for all that it has.
+        calibration: Of recipes that look at activations take those of this one alone, where a
+            backend has such.
 
     Raises:
-        InputError: A name is not known, or optimum is asked for and can't serve.
+        InputError: A name is not known, ``calibration`` leaves a backend no recipe, or optimum is
+            asked for and can't serve.
         BackendUnavailableError: A backend that was asked for is not installed, or none is.
     """
     check_backends(tuple(backends))
@@ -129,7 +133,23 @@ def plan_export(
         "pip install 'edgebert[compress]'"
         for name, package in missing.items()
     }
-    return ExportPlan(_chosen_recipes(recipes, ready, every=every), reasons, exporter)
+    chosen = _chosen_recipes(recipes, ready, every=every)
+    if calibration is not None:
+        chosen = {name: _calibrated(name, chosen[name], calibration) for name in ready}
+    return ExportPlan(chosen, reasons, exporter)
+
+
+def _calibrated(backend: str, recipes: tuple[str, ...], calibration: str) -> tuple[str, ...]:
+    ways = {name: recipe.calibration for name, recipe in get_exporter(backend).recipes.items()}
+    if calibration not in ways.values():
+        return recipes
+    left = tuple(name for name in recipes if ways[name] in ("", calibration))
+    if not left:
+        raise InputError(
+            f"--calibration {calibration} leaves {backend} none of the recipes "
+            f"{', '.join(recipes)}; leave out one of the two."
+        )
+    return left
 
 
 def _only_onnx(backends: Sequence[str]) -> tuple[str]:

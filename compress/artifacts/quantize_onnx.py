@@ -1,8 +1,4 @@
-"""ONNX: from a torch model to an FP32 file, and from that to an INT8 one.
-
-A recipe that quantizes nothing says nothing: so the nodes that take an INT8 weight afterwards are
-counted, whatever the recipe.
-"""
+"""ONNX: from a torch model to an FP32 file, and from that to an INT8 one."""
 
 from __future__ import annotations
 
@@ -11,19 +7,15 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-import numpy as np
 import onnx
-from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
+from onnx import ModelProto, TensorProto
 from torch import nn
 
 from compress.artifacts.blockwise import blockwise
-from compress.artifacts.onnx_graph import (
-    MIN_ENGINE,
-    OPSET,
-    export_onnx,
-    replace_initializers,
-    replace_nodes,
-)
+from compress.artifacts.histogram import Histogram
+from compress.artifacts.observe import Observed, observe
+from compress.artifacts.onnx_graph import MIN_ENGINE, OPSET, export_onnx
+from compress.artifacts.onnx_weights import int8_nodes, prepare, weight_nodes
 from compress.artifacts.quantizer import (
     Converted,
     Exported,
@@ -32,14 +24,13 @@ from compress.artifacts.quantizer import (
     get_recipe,
     group_parts,
 )
+from compress.artifacts.static_onnx import Ranges, write_static
 from compress.models.graph_module import GraphModule
 from compress.models.task_head import TaskHead
+from edgebert.errors import InputError
 from edgebert.types import Batch
 
-# Where a node that multiplies by or looks up in an INT8 weight has it among its inputs.
-_INT8_PLACES = {"MatMulInteger": 1, "MatMulNBits": 1, "Gather": 0}
-
-Convert = Callable[[ModelProto, Path, Collection[str]], None]
+Convert = Callable[..., None]
 
 
 @dataclass(frozen=True)
@@ -47,13 +38,16 @@ class OnnxRecipe(Int8Recipe):
     """One way to make an INT8 file.
 
     Attributes:
-        convert: Takes the prepared graph (see `prepare`), the target and the nodes left in FP32.
+        convert: Takes the prepared graph (see `prepare`), the target, the nodes left in FP32, and
+            what calibration found where there is one.
     """
 
     convert: Convert
 
 
-def _dynamic(model: ModelProto, target: Path, exclude: Collection[str]) -> None:
+def _dynamic(
+    model: ModelProto, target: Path, exclude: Collection[str], *, reduce_range: bool = False
+) -> None:
     from onnxruntime.quantization import (  # type: ignore[import-untyped]
         QuantType,
         quantize_dynamic,
@@ -65,8 +59,24 @@ def _dynamic(model: ModelProto, target: Path, exclude: Collection[str]) -> None:
         op_types_to_quantize=["MatMul", "Gather"],
         per_channel=True,  # per tensor lost 4 % of cosine on MiniLM, per channel 0.7 %
         weight_type=QuantType.QInt8,
+        reduce_range=reduce_range,
         nodes_to_exclude=sorted(exclude),
         extra_options={"DefaultTensorType": TensorProto.FLOAT},
+    )
+
+
+_SEVEN_BITS = "7 bits of int8 per channel, so that no processor without VNNI saturates"
+
+
+def _static(
+    name: str, ranges: Ranges, *, weights: str = "int8 per channel", steps: int = 127
+) -> OnnxRecipe:
+    return OnnxRecipe(
+        convert=partial(write_static, ranges=ranges, weight_steps=steps),
+        about=f"weights {weights}, activations uint8 per tensor, smoothed, calibrated by {name}",
+        batch_invariant=True,  # scales are constants
+        min_engine=MIN_ENGINE,
+        calibration=name,
     )
 
 
@@ -77,6 +87,16 @@ RECIPES: dict[str, OnnxRecipe] = {
         batch_invariant=False,  # one activation scale a tensor: a long text changes its mates'
         min_engine=MIN_ENGINE,
     ),
+    "dynamic-7bit": OnnxRecipe(
+        convert=partial(_dynamic, reduce_range=True),
+        about=f"dynamic, weights {_SEVEN_BITS}, activations uint8 per tensor",
+        batch_invariant=False,
+        min_engine=MIN_ENGINE,
+    ),
+    "static": _static("min-max", Histogram.min_max),
+    "static-7bit": _static("min-max", Histogram.min_max, weights=_SEVEN_BITS, steps=64),
+    "static-percentile": _static("percentile", Histogram.percentile),
+    "static-entropy": _static("entropy", Histogram.entropy),
     "blockwise": OnnxRecipe(
         convert=blockwise,
         about="weights int8 in blocks of 64, activations int8 per row and block",
@@ -99,6 +119,10 @@ class OnnxExporter:
     fp32_path = "onnx/model.onnx"
     int8_path = "onnx/model_quantized.onnx"
     recipes: Mapping[str, Int8Recipe] = RECIPES
+
+    def __init__(self) -> None:
+        """Start without a calibration; recipes of one model share it, and so do its trials."""
+        self._calibration: tuple[Path, int, Sequence[Batch], Observed] | None = None
 
     def files(self, path: str) -> tuple[str, ...]:
         """See `Exporter.files`: one file holds all."""
@@ -132,17 +156,22 @@ class OnnxExporter:
         *,
         recipe: str,
         exclude: Collection[str] = (),
-        calibration: Sequence[Batch] = (),  # noqa: ARG002  all recipes look at weights alone
+        calibration: Sequence[Batch] = (),
     ) -> Converted:
         """See `Exporter.quantize`.
 
         Raises:
-            InputError: No such recipe, or ``exclude`` names a node that has no weight.
+            InputError: No such recipe, no calibration where it needs one, or ``exclude`` names a
+                node that has no weight.
         """
+        chosen = get_recipe(RECIPES, recipe)
+        if chosen.calibration and not calibration:
+            raise InputError(f"INT8 recipe {recipe!r} needs texts to calibrate on; got none.")
         model = prepare(source)
         nodes = weight_nodes(model)
         check_exclude(exclude, nodes)
-        get_recipe(RECIPES, recipe).convert(model, target, exclude)
+        found = [self._observed(source, model, calibration)] if chosen.calibration else []
+        chosen.convert(model, target, exclude, *found)
         done = int8_nodes(onnx.load(target))
         names = tuple(name for name in nodes if name in done)
         return Converted(
@@ -155,92 +184,11 @@ class OnnxExporter:
             size_bytes=target.stat().st_size,
         )
 
-
-def prepare(source: Path) -> ModelProto:
-    """Load an FP32 file in the form that recipes take: every matrix product is a MatMul.
-
-    A Gemm becomes MatMul and Add under the same name, and the transpose of a weight a weight of its
-    own, so that each can be found, left out and counted by name.
-    """
-    model = onnx.load(source)
-    weights = {tensor.name: tensor for tensor in model.graph.initializer}
-    nodes: list[NodeProto] = []
-    for node in model.graph.node:
-        if node.op_type == "Transpose" and node.input[0] in weights and _is_plain(node):
-            matrix = numpy_helper.to_array(weights[node.input[0]]).T
-            weights[node.output[0]] = _tensor(matrix, node.output[0])
-        elif node.op_type == "Gemm" and node.input[1] in weights and _is_linear(node):
-            nodes.extend(_matmul_add(node, weights))
-        else:
-            nodes.append(node)
-    used = {name for node in nodes for name in node.input}
-    replace_nodes(model.graph, nodes)
-    replace_initializers(model.graph, [t for name, t in weights.items() if name in used])
-    # The quantizer asks for this mark of its own preparation; what it would do was done above.
-    helper.set_model_props(model, {"onnx.quant.pre_process": "onnxruntime.quant"})
-    return model
-
-
-def weight_nodes(model: ModelProto) -> dict[str, NodeProto]:
-    """Find the MatMul and Gather nodes that take a float weight of the model, by name."""
-    floats = {
-        tensor.name
-        for tensor in model.graph.initializer
-        if tensor.data_type == TensorProto.FLOAT and len(tensor.dims) == 2
-    }
-    place = {"MatMul": 1, "Gather": 0}
-    return {
-        node.name: node
-        for node in model.graph.node
-        if node.op_type in place and node.input[place[node.op_type]] in floats
-    }
-
-
-def int8_nodes(model: ModelProto) -> set[str]:
-    """Name the nodes that take an INT8 weight of the model, as they were called in FP32."""
-    weights = {
-        tensor.name
-        for tensor in model.graph.initializer
-        if tensor.data_type in (TensorProto.INT8, TensorProto.UINT8) and len(tensor.dims) > 1
-    }
-    return {
-        node.name.removesuffix("_quant")  # the quantizer's mark
-        for node in model.graph.node
-        if node.op_type in _INT8_PLACES and node.input[_INT8_PLACES[node.op_type]] in weights
-    }
-
-
-def _matmul_add(node: NodeProto, weights: dict[str, TensorProto]) -> list[NodeProto]:
-    weight = node.input[1]
-    if _attribute(node, "transB", 0):
-        turned = f"{weight}_transposed"
-        weights[turned] = _tensor(numpy_helper.to_array(weights[weight]).T, turned)
-        weight = turned
-    if len(node.input) < 3:
-        return [helper.make_node("MatMul", [node.input[0], weight], node.output, name=node.name)]
-    product = f"{node.output[0]}_product"
-    return [
-        helper.make_node("MatMul", [node.input[0], weight], [product], name=node.name),
-        helper.make_node("Add", [product, node.input[2]], node.output, name=f"{node.name}/Add"),
-    ]
-
-
-def _tensor(values: np.ndarray[tuple[int, ...], np.dtype[np.float32]], name: str) -> TensorProto:
-    return numpy_helper.from_array(np.ascontiguousarray(values), name)
-
-
-def _attribute(node: NodeProto, name: str, default: float) -> float:
-    for attribute in node.attribute:
-        if attribute.name == name:
-            value: float = helper.get_attribute_value(attribute)
-            return value
-    return default
-
-
-def _is_linear(node: NodeProto) -> bool:
-    scales = (_attribute(node, "alpha", 1.0), _attribute(node, "beta", 1.0))
-    return scales == (1.0, 1.0) and not _attribute(node, "transA", 0)
-
-
-def _is_plain(node: NodeProto) -> bool:
-    return [list(a.ints) for a in node.attribute if a.name == "perm"] == [[1, 0]]
+    def _observed(self, source: Path, model: ModelProto, calibration: Sequence[Batch]) -> Observed:
+        """Calibrate a prepared graph; the same one on the same texts once."""
+        key = (source, source.stat().st_mtime_ns, calibration)
+        known = self._calibration
+        if known is None or known[:2] != key[:2] or known[2] is not calibration:
+            products = [node for node in weight_nodes(model).values() if node.op_type == "MatMul"]
+            known = self._calibration = (*key, observe(model, products, calibration))
+        return known[3]

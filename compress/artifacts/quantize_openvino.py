@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from torch import nn
 
+from compress.artifacts.calibration import single_texts
 from compress.artifacts.openvino_graph import (
     MIN_ENGINE,
     WeightNode,
@@ -49,11 +49,9 @@ class OpenVinoRecipe(Int8Recipe):
 
     Attributes:
         convert: Does it.
-        calibrated: Whether it looks at real texts.
     """
 
     convert: Convert
-    calibrated: bool
 
 
 def _static(model: Any, exclude: list[str], items: list[dict[str, IntArray]]) -> Any:
@@ -105,14 +103,13 @@ def _weights(model: Any, exclude: list[str], items: list[dict[str, IntArray]]) -
 RECIPES: dict[str, OpenVinoRecipe] = {
     "static": OpenVinoRecipe(
         convert=_static,
-        calibrated=True,
+        calibration="min-max",
         about="weights int8 per channel, activations uint8 per tensor, calibrated and smoothed",
         batch_invariant=True,  # scales are constants
         min_engine=MIN_ENGINE,
     ),
     "weights": OpenVinoRecipe(
         convert=_weights,
-        calibrated=False,
         about="weights uint8 per channel with a zero point, activations as the engine likes",
         batch_invariant=True,  # where the engine quantizes activations, it does so per row
         min_engine=MIN_ENGINE,
@@ -164,8 +161,9 @@ class OpenVinoExporter:
         model = read_ir(source)
         nodes = weight_nodes(model)
         check_exclude(exclude, nodes)
-        items = _items(calibration, [port.get_any_name() for port in model.inputs])
-        if chosen.calibrated and not items:
+        inputs = [port.get_any_name() for port in model.inputs]
+        items = [{name: getattr(one, name) for name in inputs} for one in single_texts(calibration)]
+        if chosen.calibration and not items:
             raise InputError(f"INT8 recipe {recipe!r} needs texts to calibrate on; got none.")
         try:
             with _quiet(), kept_signal_stack():  # the quantizer opens engines of its own
@@ -198,15 +196,6 @@ def _count(
         missed=tuple(sorted(set(before) - done - set(exclude))),
         size_bytes=size_bytes,
     )
-
-
-def _items(batches: Sequence[Batch], inputs: Sequence[str]) -> list[dict[str, IntArray]]:
-    """Take batches apart into single texts without padding, which would count as activations."""
-    return [
-        {name: getattr(batch, name)[row : row + 1, :length] for name in inputs}
-        for batch in batches
-        for row, length in enumerate(np.asarray(batch.attention_mask).sum(axis=1))
-    ]
 
 
 def _as_path(name: str) -> str:

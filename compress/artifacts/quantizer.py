@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -47,11 +47,14 @@ class Int8Recipe:
         about: One phrase for the manifest.
         batch_invariant: Whether a text's result is the same beside any batch-mates.
         min_engine: Oldest engine that runs the file.
+        calibration: How it learns from real texts what activations span, like ``min-max``; "" for
+            one that doesn't look at them.
     """
 
     about: str
     batch_invariant: bool
     min_engine: str
+    calibration: str = field(default="", kw_only=True)
 
 
 @dataclass(frozen=True)

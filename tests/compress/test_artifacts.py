@@ -29,9 +29,9 @@ TEXTS = ["good film", "bad film", "a good plot", "a bad plot"] * 5
 
 
 class FakeBackend:
-    """Tells good from bad by the words' ids; a recipe named in `lossy` can't, one in `slow` takes long.
+    """Tells good from bad by the words' ids, but for a recipe named in `lossy`.
 
-    One in `rough` gives smaller numbers of the same order.
+    One in `slow` takes long; one in `rough` gives smaller numbers of the same order.
     """
 
     engine = "fake 1"

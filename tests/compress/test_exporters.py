@@ -72,10 +72,29 @@ def test_several_recipes_of_one_engine_are_tried_in_the_order_given():
     assert plan.recipes == {"onnx": ("blockwise", "dynamic")}
 
 
-@pytest.mark.parametrize("recipe", ["magic", "onnx=static", "openvino=static", "=dynamic"])
+@pytest.mark.parametrize("recipe", ["magic", "onnx=compatible", "openvino=static", "=dynamic"])
 def test_a_recipe_that_no_chosen_engine_has_is_refused_with_the_known_ones(recipe):
-    with pytest.raises(InputError, match=r"Known recipes: onnx: dynamic, blockwise, weights\."):
+    with pytest.raises(InputError, match=r"Known recipes: onnx: dynamic, .*blockwise, weights"):
         plan_export(("onnx",), (recipe,))
+
+
+def test_every_recipe_of_an_engine_can_be_asked_for_at_once():
+    plan = plan_export(recipes=("onnx=dynamic",), every=True)
+    assert plan.recipes["onnx"] == ("dynamic",)
+    assert plan.recipes["tflite"] == tuple(get_exporter("tflite").recipes)
+
+
+def test_a_calibration_leaves_out_the_others_but_no_recipe_that_has_no_choice():
+    plan = plan_export(every=True, calibration="percentile")
+    assert "static-percentile" in plan.recipes["onnx"]
+    assert not {"static", "static-entropy"} & set(plan.recipes["onnx"])
+    assert {"dynamic", "weights"} <= set(plan.recipes["onnx"])
+    assert "static" in plan.recipes["openvino"]
+
+
+def test_a_calibration_that_leaves_an_engine_no_recipe_is_refused():
+    with pytest.raises(InputError, match="leaves onnx none of the recipes static"):
+        plan_export(("onnx",), ("static",), calibration="entropy")
 
 
 def test_an_unknown_engine_is_refused_with_the_known_ones():
