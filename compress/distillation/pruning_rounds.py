@@ -116,7 +116,7 @@ class PruningRun:
         if target is not None and speed.ratio < target:
             recovery.warn(
                 f"{target:g} times as fast was asked for, and {speed.ratio:.2f} is measured at the "
-                "end; the search found it, so others may use the CPU now. Ask for a little more."
+                "end, after a search that found it; ask for a little more."
             )
         return PruneResult(
             model=found.used,

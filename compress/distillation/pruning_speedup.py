@@ -15,7 +15,7 @@ import torch
 
 from compress.artifacts.exporters import EXPORTERS, get_exporter, plan_export
 from compress.artifacts.make import open_engine
-from compress.artifacts.timing import one_text_latency
+from compress.artifacts.timing import QUIET_SHARE, core_share, one_text_latency
 from compress.models.graph_module import GraphModule
 from compress.models.heads import pruned_heads
 from compress.pruning.plan import Plan, most_sparsity, plan_sparsity
@@ -37,6 +37,7 @@ logger = logging.getLogger(__name__)
 
 TOKENS = 32
 REPEATS = 60  # of each model; the ratio of two medians is then within 2 % on a quiet machine
+SHARE_SECONDS = 0.1
 TRIES = 6  # shapes that a search times beside the two ends
 MARGIN = 1.02  # more than what is asked: heads are spread over layers otherwise than in the search
 ENOUGH = 1.03  # a shape that is so near above the goal ends the search
@@ -107,18 +108,22 @@ class SpeedMeter:
         return open_engine(exporter, path, self.threads)
 
     def _compare(self, given: Backend, pruned: Backend) -> Speed:
+        share = core_share(self.threads, seconds=SHARE_SECONDS)
         times = one_text_latency(
             {"given": given, "pruned": pruned},
             tokens=self.tokens,
             max_length=self.max_length,
             repeats=REPEATS,
         )
+        share = min(share, core_share(self.threads, seconds=SHARE_SECONDS))
         return Speed(
             engine=self.engine,
             threads=self.threads,
             tokens=min(TOKENS, self.max_length),
             before_ms=times["given"],
             after_ms=times["pruned"],
+            core_share=share,
+            quiet=share >= QUIET_SHARE,
         )
 
 
@@ -168,6 +173,8 @@ def plan_speedup(
             plan = plan_sparsity(shape, sparsity, units)
             speed = timed(_cut_at_random(model, plan), head)
             found[sparsity] = speed.ratio
+            if not speed.quiet:
+                logger.warning("%s The search may cut too much or too little.", speed.busy)
             logger.info(
                 "sparsity %.3f: %.2f times as fast on %s", sparsity, speed.ratio, meter.engine
             )

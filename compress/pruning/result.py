@@ -106,6 +106,8 @@ class Speed:
         tokens: Of the text.
         before_ms: Median.
         after_ms: Median.
+        core_share: Part of a core that each thread got around the timing; 1 on a quiet machine.
+        quiet: Whether that is enough for times and ratios that can be trusted.
     """
 
     engine: str
@@ -113,11 +115,21 @@ class Speed:
     tokens: int
     before_ms: float
     after_ms: float
+    core_share: float
+    quiet: bool
 
     @property
     def ratio(self) -> float:
         """How many times as fast."""
         return self.before_ms / self.after_ms
+
+    @property
+    def busy(self) -> str:
+        """Say in a sentence that others used the processor."""
+        return (
+            "The machine was busy while latency was measured (each thread got "
+            f"{self.core_share:.0%} of a core), so times and their ratio can't be trusted."
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -204,7 +216,10 @@ def format_result(result: PruneResult) -> str:
         parts = [f"{show.score(dev.get(result.metric))} after {what}" for dev, what in after if dev]
         lines.append(f"round {number}: {', '.join(parts)}" if parts else f"round {number}: -")
     lines.append(_speed_line(result))
-    return "\n".join([*lines, *(f"WARNING: {text}" for text in result.warnings)])
+    warnings = list(result.warnings)
+    if not result.speed.quiet:
+        warnings.append(f"{result.speed.busy} Measure again on a quiet machine.")
+    return "\n".join([*lines, *(f"WARNING: {text}" for text in warnings)])
 
 
 def _rows(result: PruneResult) -> list[tuple[str, str, str]]:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import copy
+import dataclasses
 import json
 
+import numpy as np
 import pytest
 import torch
 
@@ -21,7 +24,7 @@ from compress.distillation.pruning_speedup import (
 )
 from compress.models.task_head import TaskHead
 from compress.pruning.result import Speed, format_result, load_result
-from compress.pruning.units import cut_heads
+from compress.pruning.units import cut_heads, cut_neurons
 from edgebert.errors import BackendUnavailableError, InputError
 from edgebert.types import Batch
 from tests.compress.prune_models import batch, build, linears, logits, prune_settings
@@ -105,7 +108,15 @@ def fast_clock(monkeypatch):
             sum(p.numel() for p in one._module.model.bert.encoder.parameters()) / 1e3
             for one in (given, pruned)
         ]
-        return Speed(engine="torch", threads=1, tokens=16, before_ms=times[0], after_ms=times[1])
+        return Speed(
+            engine="torch",
+            threads=1,
+            tokens=16,
+            before_ms=times[0],
+            after_ms=times[1],
+            core_share=1.0,
+            quiet=True,
+        )
 
     monkeypatch.setattr(SpeedMeter, "_compare", compare)
 
@@ -123,6 +134,11 @@ def test_a_model_gets_as_fast_as_was_asked_for(lab, tmp_path):
     said = format_result(result).splitlines()
     wanted = f"{result.speedup:.2f} times as fast, 2 asked for (torch, FP32, one text of 16 tokens"
     assert any(line.startswith(wanted) for line in said)
+    assert not any("WARNING" in line for line in said)
+    speed = dataclasses.replace(result.speed, core_share=0.5, quiet=False)
+    last = format_result(dataclasses.replace(result, speed=speed)).splitlines()[-1]
+    assert last.startswith("WARNING: The machine was busy while latency was measured (each thread")
+    assert "got 50% of a core" in last
 
 
 @pytest.mark.usefixtures("fast_clock")
@@ -176,3 +192,23 @@ def test_a_cut_is_timed_on_the_engine_that_runs_it(lab, tmp_path):
     assert result.speed.before_ms > 0
     assert result.speed.after_ms > 0
     assert not (tmp_path / "out.work").exists()
+
+
+def test_a_model_without_most_of_its_neurons_is_timed_as_faster(tmp_path):
+    sizes = {"hidden_size": 128, "intermediate_size": 8192}
+    model = build("Bert", **sizes)
+    cut = copy.deepcopy(model)
+    cut_neurons(cut, torch.rand(2, 8192), 16)
+    head = TaskHead(task="text-classification", labels=("a", "b"))
+    meter = SpeedMeter(
+        engine="torch",
+        threads=torch.get_num_threads(),
+        tokens=np.arange(5, 45),
+        max_length=64,
+        folder=tmp_path / "latency",
+    )
+    with meter.beside(model, head) as timed:
+        speed = timed(cut, head)
+    assert speed.tokens == 32
+    assert speed.ratio > 1.5  # a tenth of the products are left
+    assert speed.ratio == speed.before_ms / speed.after_ms
