@@ -47,7 +47,7 @@ def read_record(key: str) -> Any:
         return None
     try:
         return json.loads((folder / f"{key}.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:  # the last: nested too deep
         logger.debug("no cached record %s: %s", key, error)
         return None
 

@@ -6,10 +6,12 @@ import argparse
 import io
 import sys
 from collections.abc import Sequence
+from functools import partial
 from importlib import import_module
 
 from edgebert import __version__
 from edgebert.commands import COMMANDS
+from edgebert.errors import InputError
 from edgebert.shell import configure_logging, run_command
 
 
@@ -28,6 +30,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     if not arguments or arguments[0] not in COMMANDS:
         _build_parser().parse_args(arguments or ["--help"])
+    return run_command(partial(_run, arguments))
+
+
+def _run(arguments: list[str]) -> int:
+    """Import the command's module, which takes a while and may be interrupted, and run it."""
+    if sys.stdout is None:  # as after `>&-`
+        raise InputError("stdout is closed, so there is no place for the result; redirect it.")
     command = import_module(f"edgebert.commands.{arguments[0].replace('-', '_')}")
     parser = argparse.ArgumentParser(
         prog=f"edgebert {arguments[0]}",
@@ -41,13 +50,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         check(args)
     configure_logging()
     _print_utf8()
-
-    def action() -> int:
-        code: int = command.run(args)
-        sys.stdout.flush()  # here, where a closed pipe is a known end
-        return code
-
-    return run_command(action)
+    code: int = command.run(args)
+    sys.stdout.flush()  # here, where a closed pipe is a known end
+    return code
 
 
 def _build_parser() -> argparse.ArgumentParser:

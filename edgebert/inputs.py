@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import accumulate
+from numbers import Integral
 from typing import Any
+
+import numpy as np
 
 from edgebert.errors import InputError
 
@@ -17,8 +20,9 @@ def check_texts(texts: Iterable[str], *, name: str = "texts") -> list[str]:
     """Give ``texts`` as a list of strings that can be tokenized.
 
     Raises:
-        InputError: A bare string, something that can't be iterated, an item that is no string, or
-            a string with half a surrogate pair (it has no UTF-8 form); the index is named.
+        InputError: A bare string, something that can't be iterated or has no order, an item that is
+            no string, or a string with half a surrogate pair (it has no UTF-8 form); the index is
+            named.
     """
     return list(iterate_texts(texts, name=name))
 
@@ -29,12 +33,15 @@ def iterate_texts(texts: Iterable[str], *, name: str = "texts") -> Iterator[str]
     return (_checked_text(text, f"{name}[{i}]") for i, text in enumerate(items))
 
 
-def split_pairs(items: Iterable[Any], *, name: str = "texts") -> tuple[list[str], list[str] | None]:
+def split_pairs(
+    items: Iterable[Any], *, name: str = "texts", of: str = "strings"
+) -> tuple[list[str], list[str] | None]:
     """Take texts, or pairs of texts, apart.
 
     Args:
         items: Strings, or tuples or lists of two strings; not both kinds.
         name: What an error calls them.
+        of: What an error says that the list must hold.
 
     Returns:
         The texts and None, or the first and the second texts.
@@ -42,7 +49,7 @@ def split_pairs(items: Iterable[Any], *, name: str = "texts") -> tuple[list[str]
     Raises:
         InputError: As `check_texts`, or the kinds are mixed, or a tuple hasn't two texts.
     """
-    listed = list(_iterable(items, name))
+    listed = list(_iterable(items, name, of))
     if not any(isinstance(item, tuple | list) for item in listed):
         return check_texts(listed, name=name), None
     firsts, seconds = [], []
@@ -97,7 +104,7 @@ def split_choices(items: Iterable[Any]) -> list[tuple[str, list[str]]]:
     """
     name = "prompt_choices_pairs"
     questions = []
-    for i, item in enumerate(_iterable(items, name)):
+    for i, item in enumerate(_iterable(items, name, "tuples (prompt, [choice, …])")):
         if not isinstance(item, tuple | list) or len(item) != 2:
             raise InputError(
                 f"{name}[{i}] is {_kind(item)}; give tuples (prompt, [choice, …]), each with a "
@@ -117,21 +124,34 @@ def check_choice(name: str, value: object, allowed: tuple[str, ...]) -> None:
         raise InputError(f"{name} is {value!r}; allowed: {', '.join(map(repr, allowed))}.")
 
 
+def check_flag(name: str, value: object) -> bool:
+    """Give ``value`` when it is True or False; else raise an `InputError`."""
+    if not isinstance(value, bool | np.bool_):
+        raise InputError(f"{name} is {value!r}; it must be True or False.")
+    return bool(value)
+
+
 def check_count(name: str, value: object, *, most: int | None = None) -> int:
     """Give ``value`` when it is an integer from 1 to ``most``; else raise an `InputError`."""
-    whole = isinstance(value, int) and not isinstance(value, bool)
+    whole = isinstance(value, Integral) and not isinstance(value, bool)  # numpy's are, too
     if not whole or value < 1 or (most is not None and value > most):  # type: ignore[operator]
         span = "1 or more" if most is None else f"from 1 to {most}"
         raise InputError(f"{name} is {value!r}; it must be a whole number, {span}.")
     return int(value)  # type: ignore[call-overload,no-any-return]
 
 
-def _iterable(texts: Iterable[Any], name: str) -> Iterable[Any]:
+def _iterable(texts: Iterable[Any], name: str, of: str = "strings") -> Iterable[Any]:
     if isinstance(texts, str):
-        raise InputError(f"{name} is one string; wrap it in a list: [text].")
-    if isinstance(texts, bytes | bytearray | dict) or not hasattr(texts, "__iter__"):
-        raise InputError(f"{name} is {_kind(texts)}; give a list of strings.")
-    return texts
+        remedy = "wrap it in a list: [text]" if of == "strings" else f"give a list of {of}"
+        raise InputError(f"{name} is one string; {remedy}.")
+    # a set has no order for the results; of a mapping or a table we'd read the names of columns
+    unfit = isinstance(texts, bytes | bytearray | Mapping | set | frozenset)
+    try:
+        if not unfit and getattr(texts, "ndim", 1) == 1:
+            return iter(texts)
+    except TypeError:  # it can't be iterated
+        pass
+    raise InputError(f"{name} is {_kind(texts)}; give a list of {of}.")
 
 
 def _checked_text(text: object, name: str) -> str:

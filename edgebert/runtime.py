@@ -11,7 +11,7 @@ from edgebert.cpu import default_threads
 from edgebert.engines.engine import Engine
 from edgebert.engines.loading import open_bundle
 from edgebert.formats.manifest import Manifest
-from edgebert.inputs import SELF_TESTS, check_choice, check_count
+from edgebert.inputs import SELF_TESTS, check_choice, check_count, check_flag
 from edgebert.tasks.answer_methods import AnswerMethods
 from edgebert.tasks.choosing import ChoosingMethods
 from edgebert.tasks.heads import classify_logits
@@ -57,7 +57,8 @@ class Runtime(RankingMethods, TaggingMethods, AnswerMethods, ChoosingMethods, Ma
                 it.
             precision: ``fp32``, ``int8``, or ``auto`` for any; with a named backend, for ``int8``
                 where the bundle has it.
-            threads: Threads a call may use; by default what affinity and cgroup grant.
+            threads: Threads a call may use, 1024 at most; by default what affinity and cgroup
+                grant.
             max_length: Longest input in tokens, special tokens included, up to the model's
                 positions; by default the bundle's.
             self_test: When to reproduce the golden outputs: at the ``first-load`` on this machine
@@ -77,6 +78,7 @@ class Runtime(RankingMethods, TaggingMethods, AnswerMethods, ChoosingMethods, Ma
             BackendRunError: The engine failed.
         """
         check_choice("self_test", self_test, SELF_TESTS)
+        check_flag("fallback", fallback)
         count = default_threads() if threads is None else check_count("threads", threads)
         self._bundle = source = Bundle(bundle)
         self._manifest = manifest = source.manifest

@@ -69,11 +69,23 @@ def run_command(action: Callable[[], int]) -> int:
             "Install it with: pip install 'edgebert[compress]'"
         )
         return EXIT_ERROR
+    except ImportError as error:
+        if not _was_interrupted(error):
+            raise
+        _say("interrupted")
+        return EXIT_INTERRUPTED
     except RuntimeError as error:
         if "memory" not in str(error):  # torch and the engines have no type for it
             raise
         _say(_NO_MEMORY)
         return EXIT_ERROR
+
+
+def _was_interrupted(error: BaseException | None) -> bool:
+    """Tell whether Ctrl+C is behind an error: an engine makes of it that it can't be imported."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__ or error.__context__
+    return error is not None
 
 
 def _say(message: str) -> None:

@@ -9,13 +9,16 @@ from typing import Protocol
 from edgebert.errors import InputError
 from edgebert.types import Batch, FloatArray
 
+MAX_THREADS = 1024
+"""Engines start as many as they are told to; a million take all of a machine's memory."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class SessionOptions:
     """How an engine may use the machine.
 
     Attributes:
-        threads: Threads for one call, or None for the engine's own choice.
+        threads: Threads for one call, 1 to `MAX_THREADS`, or None for the engine's own choice.
         spin: Whether idle threads wait at full speed. It costs a whole core between calls
             (184 % CPU against 0.4 % in a public report) and saves a tenth of the latency.
         max_length: Longest row that the model takes, in tokens, for an engine that pads rows to
@@ -27,8 +30,8 @@ class SessionOptions:
     max_length: int | None = None
 
     def __post_init__(self) -> None:
-        if self.threads is not None and self.threads < 1:
-            raise InputError(f"threads is {self.threads}; it must be 1 or more.")
+        if self.threads is not None and not 1 <= self.threads <= MAX_THREADS:
+            raise InputError(f"threads is {self.threads}; it must be from 1 to {MAX_THREADS}.")
         if self.max_length is not None and self.max_length < 1:
             raise InputError(f"max_length is {self.max_length}; it must be 1 or more.")
 

@@ -6,11 +6,18 @@ import hashlib
 import json
 import logging
 from dataclasses import asdict
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from edgebert.bundles.installed import why_unsuited
-from edgebert.errors import BackendError, BackendUnavailableError, DamagedBundleError, InputError
+from edgebert.errors import (
+    BackendError,
+    BackendUnavailableError,
+    DamagedBundleError,
+    InputError,
+    ManifestError,
+)
 from edgebert.files import sha256_file
 from edgebert.formats.artifact_files import check_contents, check_names
 from edgebert.formats.manifest import MANIFEST_NAME, PRECISIONS, Artifact, FileRecord, Manifest
@@ -40,11 +47,19 @@ class Bundle:
         Of a directory without one, its files are read and hashed, see `edgebert.foreign.manifest`.
 
         Raises:
+            InputError: It is no path.
             ManifestError: See `Manifest.load`, or the files don't say what the model is for.
             DamagedBundleError: There is no manifest, and a file is damaged.
         """
-        self.directory = Path(directory)
-        made = self._made_on_the_fly()
+        try:
+            self.directory = Path(directory)
+        except TypeError as error:
+            kind = type(directory).__name__
+            raise InputError(f"bundle is of type {kind}; give the path of a directory.") from error
+        try:
+            made = self._made_on_the_fly()
+        except OSError as error:  # a name too long, a folder that may not be searched
+            raise ManifestError(f"{directory!s:.300} can't be read ({error.strerror}).") from error
         self.foreign = made is not None
         self.manifest = made or Manifest.load(self.directory)
         self.manifest_sha256 = (
@@ -163,13 +178,21 @@ class Bundle:
 
         Where the configuration doesn't say, it is the manifest's ``max_length``.
         """
-        return max(max_positions(self._config()) or 0, self.manifest.max_length)
+        return max(max_positions(self._config) or 0, self.manifest.max_length)
 
     def vocab_size(self) -> int | None:
         """Count the rows of the token table, from ``config.json``; None where it doesn't say."""
-        rows = self._config().get("vocab_size")
+        return self._rows("vocab_size")
+
+    def type_vocab_size(self) -> int | None:
+        """Count the rows of the table of segments, as `vocab_size` does."""
+        return self._rows("type_vocab_size")
+
+    def _rows(self, table: str) -> int | None:
+        rows = self._config.get(table)
         return rows if type(rows) is int and rows > 0 else None
 
+    @cached_property
     def _config(self) -> dict[str, Any]:
         path = self.directory / "config.json"
         try:

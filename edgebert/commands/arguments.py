@@ -7,7 +7,7 @@ from pathlib import Path
 
 import edgebert
 from edgebert.formats.manifest import PRECISIONS
-from edgebert.inputs import ON_LONG, SELF_TESTS
+from edgebert.inputs import ON_LONG, SELF_TESTS, check_count
 
 
 def add_bundle(parser: argparse.ArgumentParser) -> None:
@@ -25,12 +25,18 @@ def add_runtime(parser: argparse.ArgumentParser) -> None:
     """Declare what `open_runtime` reads."""
     parser.add_argument("--backend", default="auto", help="Engine to run on (default: auto)")
     parser.add_argument(
-        "--precision", choices=("auto", *PRECISIONS), default="auto", help="(default: auto)"
+        "--precision",
+        choices=("auto", *PRECISIONS),
+        default="auto",
+        help="Of the weights (default: auto)",
     )
     add_threads(parser)
     parser.add_argument("--max-length", type=positive, help="Tokens (default: the bundle's)")
     parser.add_argument(
-        "--self-test", choices=SELF_TESTS, default="first-load", help="(default: first-load)"
+        "--self-test",
+        choices=SELF_TESTS,
+        default="first-load",
+        help="When known outputs are reproduced (default: first-load)",
     )
     parser.add_argument(
         "--fallback", action="store_true", help="Go on with another artifact when one fails"
@@ -64,7 +70,9 @@ def open_runtime(args: argparse.Namespace) -> edgebert.Runtime:
 
 def positive(text: str) -> int:
     """Parse a whole number from 1, for argparse."""
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"must be 1 or more, got {value}")
-    return value
+    try:
+        return check_count("it", int(text))
+    except ValueError as error:  # an `InputError` is one
+        raise argparse.ArgumentTypeError(
+            f"must be a whole number, 1 or more, got {text!r}"
+        ) from error

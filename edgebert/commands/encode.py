@@ -41,7 +41,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--normalize", action=argparse.BooleanOptionalAction, help="Unit length (default: bundle's)"
     )
     parser.add_argument("--truncate-dim", type=positive, help="Keep the first so many dimensions")
-    parser.add_argument("--dtype", choices=DTYPES, default="float32", help="(default: float32)")
+    parser.add_argument(
+        "--dtype", choices=DTYPES, default="float32", help="Of the vectors (default: float32)"
+    )
     parser.add_argument("--batch-size", type=positive, help="Texts an engine call, at most")
     add_on_long(parser)
     add_runtime(parser)

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import json
-import logging
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from edgebert.commands.texts import numbered_lines
+from edgebert.commands.texts import numbered_lines, open_stdin
 from edgebert.errors import DataError
-
-logger = logging.getLogger(__name__)
 
 
 def read_objects(paths: Sequence[Path], *, fields: str) -> Iterator[tuple[dict[str, Any], str]]:
@@ -33,9 +29,7 @@ def read_objects(paths: Sequence[Path], *, fields: str) -> Iterator[tuple[dict[s
         with path.open("rb") as stream:
             yield from _objects(stream, str(path), fields)
     if not paths:
-        if sys.stdin.isatty():
-            logger.info("reading JSON lines with %s from stdin", fields)
-        yield from _objects(sys.stdin.buffer, "stdin", fields)
+        yield from _objects(open_stdin(f"JSON lines with {fields}"), "stdin", fields)
 
 
 def _objects(stream: BinaryIO, name: str, fields: str) -> Iterator[tuple[dict[str, Any], str]]:

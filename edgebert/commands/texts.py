@@ -58,9 +58,21 @@ def read_texts(args: argparse.Namespace) -> Iterator[Text]:
         with path.open("rb") as stream:
             yield from (split(text, where) for text, where in numbered_lines(stream, str(path)))
     if not args.input:
-        if sys.stdin.isatty():
-            logger.info("reading texts from stdin, one a line; end with Ctrl+D (Ctrl+Z on Windows)")
-        yield from (split(text, where) for text, where in numbered_lines(sys.stdin.buffer, "stdin"))
+        stream = open_stdin("texts, one a line; end with Ctrl+D (Ctrl+Z on Windows)")
+        yield from (split(text, where) for text, where in numbered_lines(stream, "stdin"))
+
+
+def open_stdin(of: str) -> BinaryIO:
+    """Give stdin's bytes; say at a terminal what is waited for.
+
+    Raises:
+        DataError: The process was started without one.
+    """
+    if sys.stdin is None:  # as after `<&-`
+        raise DataError("stdin is closed; give the input as arguments, or a file with --input.")
+    if sys.stdin.isatty():
+        logger.info("reading %s from stdin", of)
+    return sys.stdin.buffer
 
 
 def numbered_lines(stream: BinaryIO, name: str) -> Iterator[tuple[str, str]]:

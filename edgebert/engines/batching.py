@@ -9,7 +9,7 @@ import numpy as np
 from edgebert.errors import InputError
 from edgebert.inputs import check_count
 from edgebert.text.tokenizer import Encoding
-from edgebert.types import Batch
+from edgebert.types import Batch, IntArray
 
 MAX_TOKENS = 4096
 """Default budget of cells a batch: 32 texts of 128 tokens."""
@@ -76,7 +76,13 @@ def plan_batches(
     return batches
 
 
-def check_batch(batch: Batch, *, max_length: int, vocab_size: int | None = None) -> None:
+def check_batch(
+    batch: Batch,
+    *,
+    max_length: int,
+    vocab_size: int | None = None,
+    type_vocab_size: int | None = None,
+) -> None:
     """Make sure that a caller's own batch means what an engine takes it to mean.
 
     Args:
@@ -84,15 +90,24 @@ def check_batch(batch: Batch, *, max_length: int, vocab_size: int | None = None)
         max_length: How many positions the model has.
         vocab_size: How many ids it has, or None where that isn't known. OpenVINO computes with
             zeros for an id beyond them, and says nothing.
+        type_vocab_size: How many segments it has, in the same way.
 
     Raises:
-        InputError: The shapes or types differ, there is no row, a row has no real token, or its
-            mask is not ones and then zeros. BERT counts positions from the left, so left padding
-            and holes would give other vectors than the text alone. Or the batch is longer than
-            ``max_length``, or has an id below 0, or of ``vocab_size`` or above.
+        InputError: It is no `Batch` of arrays, the shapes or types differ, there is no row, a row
+            has no real token, or its mask is not ones and then zeros. BERT counts positions from
+            the left, so left padding and holes would give other vectors than the text alone. Or the
+            batch is longer than ``max_length``, or has an id or a segment that the model's tables
+            have no row for.
     """
+    if not isinstance(batch, Batch):
+        raise InputError(f"batch is of type {type(batch).__name__}; give a Batch of tokenize().")
+    names = ("input_ids", "attention_mask", "token_type_ids")
+    for name in names:
+        array = getattr(batch, name)
+        if not isinstance(array, np.ndarray):
+            raise InputError(f"{name} is of type {type(array).__name__}; give a numpy array.")
     shape = batch.input_ids.shape
-    for name in ("input_ids", "attention_mask", "token_type_ids"):
+    for name in names:
         array = getattr(batch, name)
         if array.ndim != 2 or array.shape != shape or array.dtype != np.int64:
             raise InputError(
@@ -114,7 +129,12 @@ def check_batch(batch: Batch, *, max_length: int, vocab_size: int | None = None)
         raise InputError(
             f"The batch has {shape[1]} tokens a row; the model has {max_length} positions. Cut it."
         )
-    least, most = int(batch.input_ids.min()), int(batch.input_ids.max())
-    if least < 0 or (vocab_size is not None and most >= vocab_size):
-        room = "0 or above" if vocab_size is None else f"from 0 to {vocab_size - 1}"
-        raise InputError(f"input_ids holds {least if least < 0 else most}; ids are {room}.")
+    _check_rows("input_ids", batch.input_ids, vocab_size)
+    _check_rows("token_type_ids", batch.token_type_ids, type_vocab_size)
+
+
+def _check_rows(name: str, ids: IntArray, rows: int | None) -> None:
+    least, most = int(ids.min()), int(ids.max())
+    if least < 0 or (rows is not None and most >= rows):
+        room = "0 or above" if rows is None else f"from 0 to {rows - 1}"
+        raise InputError(f"{name} holds {least if least < 0 else most}; ids are {room}.")

@@ -27,10 +27,7 @@ def read_manifest(bundle: Path) -> Manifest:
     try:
         data, _ = read_json(source)
     except FileNotFoundError as error:
-        raise ManifestError(
-            f"{bundle} is not a bundle: it has no {MANIFEST_NAME}. Make one with "
-            f"`python -m compress.export --model {bundle} --output-dir OUT`."
-        ) from error
+        raise ManifestError(f"{bundle} is not a bundle: {_what_lacks(bundle)}") from error
     except (ValueError, OSError) as error:
         raise ManifestError(f"{source} can't be read as JSON ({error}).") from error
     if not isinstance(data, dict):
@@ -52,6 +49,17 @@ def read_manifest(bundle: Path) -> Manifest:
     except ManifestError as error:
         raise ManifestError(f"{source}: {error}") from error
     return manifest
+
+
+def _what_lacks(bundle: Path) -> str:
+    if not bundle.exists():
+        return "there is no such directory. Give the path of one."
+    if not bundle.is_dir():
+        return "it is a file. Give the path of its directory."
+    return (
+        f"it has no {MANIFEST_NAME}. Make one with "
+        f"`python -m compress.export --model {bundle} --output-dir OUT`."
+    )
 
 
 def _build_manifest(data: dict[str, Any]) -> Manifest:

@@ -48,7 +48,9 @@ class AnswerMethods(RuntimeCore):
         """
         self._require("answer")
         check_count("top_k", top_k)
-        questions, contexts = split_pairs(question_context_pairs, name=_PAIRS)
+        questions, contexts = split_pairs(
+            question_context_pairs, name=_PAIRS, of="tuples (question, context)"
+        )
         if not questions:
             return []
         if contexts is None:

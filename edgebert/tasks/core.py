@@ -68,7 +68,8 @@ class RuntimeCore(TaskMethods):
             BackendRunError: The engine failed, or gave NaN or infinity.
         """
         longest, vocab_size = self._tables
-        check_batch(batch, max_length=longest, vocab_size=vocab_size)
+        types = self._bundle.type_vocab_size()
+        check_batch(batch, max_length=longest, vocab_size=vocab_size, type_vocab_size=types)
         return self._engine.run(batch)
 
     @cached_property
@@ -87,6 +88,12 @@ class RuntimeCore(TaskMethods):
         """Give back the engine's memory; later calls raise `BackendError`."""
         self._engine.close()
 
+    def __reduce__(self) -> Any:
+        raise InputError(
+            "A Runtime can't be pickled or copied: its engine belongs to this process. Open the "
+            "bundle with edgebert.Runtime where it is needed; a forked child may use the parent's."
+        )
+
     def __enter__(self: T) -> T:
         return self
 
@@ -102,9 +109,10 @@ class RuntimeCore(TaskMethods):
         """Take texts, or pairs, apart; refuse those that the model was not trained on."""
         firsts, seconds = split_pairs(texts)
         if firsts and self._manifest.pairs not in (None, seconds is not None):
-            pairs = "pairs of texts: give tuples (text, text_pair)"
+            pairs = "pairs of texts: give tuples (text, text_pair), in the shell --pairs"
+            single = "one text: give strings, in the shell no --pairs"
             raise InputError(
-                f"This bundle was trained on {pairs if self._manifest.pairs else 'one text'}."
+                f"This bundle was trained on {pairs if self._manifest.pairs else single}."
             )
         return firsts, seconds
 

@@ -74,6 +74,8 @@ class EmbeddingMethods(RuntimeCore):
     ) -> npt.NDArray[Any]:
         """Do what `encode` does, once texts and form are checked; ``names`` as in `_windowed`."""
         prompt = self._prompt(role)
+        if batch_size is not None:  # also where there is no text to run
+            check_count("batch_size", batch_size)
         whole = [prompt + text for text in texts]
         windowed = self._windowed(whole, None, on_long, prompt=len(prompt), names=names)
         if not whole:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import TypeGuard
 
 import numpy as np
 
@@ -10,7 +11,7 @@ from edgebert.errors import InputError
 from edgebert.inputs import check_count, check_texts
 from edgebert.tasks.embedding import EmbeddingMethods
 from edgebert.tasks.scoring import ScoringMethods
-from edgebert.tasks.vectors import cosine
+from edgebert.tasks.vectors import VectorForm, cosine
 from edgebert.types import FloatArray, Ranked
 
 
@@ -49,10 +50,7 @@ class RankingMethods(EmbeddingMethods, ScoringMethods):
         self._require("similarity")
         if self._manifest.task == "regression":
             return self._cross(_only_texts(a, "a"), _only_texts(b, "b"), on_long)
-        vectors = [
-            x if isinstance(x, np.ndarray) else self.encode(x, on_long=on_long) for x in (a, b)
-        ]
-        return cosine(vectors[0], vectors[1])
+        return cosine(self._vectors(a, "a", on_long), self._vectors(b, "b", on_long))
 
     def rank(
         self,
@@ -79,17 +77,35 @@ class RankingMethods(EmbeddingMethods, ScoringMethods):
         self._require("rank")
         if not isinstance(query, str):
             raise InputError(f"query is of type {type(query).__name__}; give one string.")
+        queries = check_texts([query], name="query")
         kept = None if top_k is None else check_count("top_k", top_k)
         texts = check_texts(documents, name="documents")
         if not texts:
             return []
         if self._manifest.task == "regression":
-            scores = self._cross([query], texts, on_long)[0]
+            scores = self._cross(queries, texts, on_long)[0]
         else:
-            asked = self.encode([query], role="query", on_long=on_long)
-            scores = cosine(asked, self.encode(texts, role="document", on_long=on_long))[0]
+            asked = self._vectors(queries, "query", on_long, role="query")
+            found = self._vectors(texts, "documents", on_long, role="document")
+            scores = cosine(asked, found)[0]
         order = np.argsort(-scores, kind="stable")[:kept]
         return [Ranked(int(i), float(scores[i]), texts[i]) for i in order]
+
+    def _vectors(
+        self,
+        texts: Sequence[str] | FloatArray,
+        name: str,
+        on_long: str | None,
+        *,
+        role: str | None = None,
+    ) -> FloatArray:
+        """Encode texts that an error calls ``name``, float32 ``[n, dim]``; vectors stay."""
+        if _are_vectors(texts):
+            return texts
+        listed = check_texts(texts, name=name)
+        form = VectorForm.of(self._manifest, normalize=None, truncate_dim=None, dtype="float32")
+        names = [f"{name}[{i}]" for i in range(len(listed))]
+        return self._encode(listed, form, role, on_long, names=names)
 
     def _cross(self, a: list[str], b: list[str], on_long: str | None) -> FloatArray:
         """Score every pair, float32 ``[n, m]``; as many at once as one text has partners."""
@@ -100,8 +116,13 @@ class RankingMethods(EmbeddingMethods, ScoringMethods):
         return scores
 
 
+def _are_vectors(given: Sequence[str] | FloatArray) -> TypeGuard[FloatArray]:
+    """Tell vectors from texts, which numpy may hold too."""
+    return isinstance(given, np.ndarray) and given.dtype.kind not in "UO"
+
+
 def _only_texts(texts: Sequence[str] | FloatArray, name: str) -> list[str]:
-    if isinstance(texts, np.ndarray):
+    if _are_vectors(texts):
         raise InputError(
             f"{name} holds vectors, but this bundle compares pairs of texts and has no vectors; "
             "give texts, or take a feature-extraction bundle."

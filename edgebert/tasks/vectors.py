@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from edgebert.errors import InputError
 from edgebert.formats.manifest import Manifest
-from edgebert.inputs import check_choice, check_count
+from edgebert.inputs import check_choice, check_count, check_flag
 from edgebert.pooling import normalize_rows
 from edgebert.types import FloatArray
 
@@ -48,7 +48,7 @@ class VectorForm:
         dim = width if truncate_dim is None else check_count("truncate_dim", truncate_dim)
         if dim > width:
             raise InputError(f"truncate_dim is {dim}; these vectors have {width} dimensions.")
-        unit = manifest.normalize if normalize is None else bool(normalize)
+        unit = manifest.normalize if normalize is None else check_flag("normalize", normalize)
         scale = None
         if dtype == "int8":
             if manifest.int8_scale is None:

@@ -60,3 +60,16 @@ def test_an_unknown_error_is_not_hidden():
 
 def test_the_exit_code_is_what_the_command_says():
     assert run_command(lambda: 3) == 3
+
+
+def test_ctrl_c_that_an_engine_turned_into_an_import_error_ends_with_130(capsys):
+    def action():
+        raise ImportError("initialization failed") from KeyboardInterrupt()
+
+    assert run_command(action) == 130
+    assert capsys.readouterr().err == "error: interrupted\n"
+
+
+def test_an_import_that_failed_by_itself_is_not_hidden():
+    with pytest.raises(ImportError):
+        run_command(raising(ImportError("initialization failed")))

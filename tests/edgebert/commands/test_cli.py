@@ -91,3 +91,36 @@ def test_a_reader_that_leaves_early_makes_no_traceback(classifier_dir):
 def test_numbers_of_a_table_end_at_the_same_column():
     table = format_table(["name", "ms"], [["a", "1.5"], ["long", "12.25"], ["b", "-"]])
     assert table.splitlines() == ["name     ms", "a       1.5", "long  12.25", "b         -"]
+
+
+def test_a_number_that_is_none_is_a_wrong_usage_in_words(capsys):
+    with pytest.raises(SystemExit) as end:
+        main(["classify", "bundle", "text", "--threads", "two"])
+    assert end.value.code == 2
+    assert "--threads: must be a whole number, 1 or more, got 'two'" in capsys.readouterr().err
+
+
+def test_ctrl_c_while_the_command_is_imported_ends_with_130(monkeypatch, capsys):
+    def interrupted(_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("edgebert.cli.import_module", interrupted)
+    assert main(["info", "bundle"]) == 130
+    assert capsys.readouterr().err == "error: interrupted\n"
+
+
+@pytest.mark.parametrize(
+    ("closed", "message"),
+    [("stdin", "stdin is closed; give the input"), ("stdout", "stdout is closed, so there is no")],
+)
+def test_without_a_stream_it_ends_with_1_and_one_line(classifier_dir, closed, message):
+    arguments = [sys.executable, "-m", "edgebert", "classify", str(classifier_dir)]
+    redirect = "<&-" if closed == "stdin" else ">&-"
+    ended = subprocess.run(
+        ["sh", "-c", f'exec "$@" {redirect}', "sh", *arguments], input=b"", capture_output=True
+    )
+    assert ended.returncode == 1
+    errors = [line for line in ended.stderr.decode().splitlines() if line.startswith("error: ")]
+    assert len(errors) == 1
+    assert message in errors[0]
+    assert "Traceback" not in ended.stderr.decode()
