@@ -41,9 +41,9 @@ def ready_with_head(
     """Load a model that has its head already, and score it.
 
     Args:
-        path: Its checkpoint.
+        path: Its checkpoint; the others are a run's, see `ready_teacher`.
         data: Of the task.
-        config: Of the run.
+        config: How the run trains.
         teacher_labels: Names of its logits in their order, comma-separated, where it has none.
         work: The run's work directory.
         device: Where it runs.

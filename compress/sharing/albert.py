@@ -89,21 +89,8 @@ def make_plan(theirs: PreTrainedConfig, config: ShareConfig) -> Plan:
         ModelError: Its family has another form than ALBERT's.
         InputError: So many groups, or this width, can't be had.
     """
+    _require_family(theirs, config)
     settings: Any = theirs
-    family = str(settings.model_type)
-    if family not in TOKENIZERS:
-        raise ModelError(
-            f"A {family!r} can't share its weights here: as an ALBERT, the form that holds them "
-            f"once, it would compute something else. Families that can: {', '.join(TOKENIZERS)}; "
-            "distill another into a smaller student instead."
-        )
-    if getattr(settings, "is_decoder", False):
-        raise ModelError("A decoder can't share its weights here; give an encoder.")
-    if config.task == "fill-mask" and family != "bert" and settings.hidden_act != "gelu":
-        raise ModelError(
-            f"The head of this {family!r} has the activation gelu and its layers have "
-            f"{settings.hidden_act!r}; an ALBERT has one for both. Take --task feature-extraction."
-        )
     layers, width = int(settings.num_hidden_layers), int(settings.hidden_size)
     groups = layers if config.num_hidden_groups is None else config.num_hidden_groups
     divisors = [number for number in range(1, layers) if layers % number == 0]
@@ -122,6 +109,28 @@ def make_plan(theirs: PreTrainedConfig, config: ShareConfig) -> Plan:
             "matrix behind them, such tables would be larger than they are."
         )
     return Plan(groups=groups, embedding_size=size)
+
+
+def _require_family(theirs: PreTrainedConfig, config: ShareConfig) -> None:
+    settings: Any = theirs
+    family = str(settings.model_type)
+    if family == "albert":
+        raise ModelError(
+            f"An ALBERT shares its weights already; give a model of {', '.join(TOKENIZERS)}."
+        )
+    if family not in TOKENIZERS:
+        raise ModelError(
+            f"A {family!r} can't share its weights here: as an ALBERT, the form that holds them "
+            f"once, it would compute something else. Families that can: {', '.join(TOKENIZERS)}; "
+            "distill another into a smaller student instead."
+        )
+    if getattr(settings, "is_decoder", False):
+        raise ModelError("A decoder can't share its weights here; give an encoder.")
+    if config.task == "fill-mask" and family != "bert" and settings.hidden_act != "gelu":
+        raise ModelError(
+            f"The head of this {family!r} has the activation gelu and its layers have "
+            f"{settings.hidden_act!r}; an ALBERT has one for both. Take --task feature-extraction."
+        )
 
 
 @torch.no_grad()

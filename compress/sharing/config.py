@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from compress.options import option
 from compress.settings import TrainingConfig, require_at_least
 from edgebert.errors import InputError
+
+Shared = Literal["all", "attention", "ffn"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,6 +27,11 @@ class ShareConfig(TrainingConfig):
         help="How many sets of weights the layers share; neighbouring layers have one (default: "
         "each layer its own)",
     )
+    share: Shared = option(
+        "all",
+        help="What a group shares: all of a layer; attention or ffn alone have no form that "
+        "transformers opens, and are refused",
+    )
     embedding_size: int | None = option(
         None, help="Width of the embedding tables, below the hidden size (default: as they are)"
     )
@@ -36,6 +43,12 @@ class ShareConfig(TrainingConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.share != "all":
+            raise InputError(
+                f"--share {self.share} can't be had: transformers has no class whose layers share "
+                f"their {self.share} alone, so nothing could open the checkpoint. Share whole "
+                "layers in more groups instead: --share all with a larger --num-hidden-groups."
+            )
         if self.num_hidden_groups is None and self.embedding_size is None:
             raise InputError(
                 "Give --num-hidden-groups, --embedding-size or both; else nothing is shared."

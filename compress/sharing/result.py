@@ -65,7 +65,8 @@ class ShareResult:
         model: What was taken, a directory or a hub id.
         task: What it is for.
         metric: The one of dev that counts.
-        start: What a group began with: ``mean`` of its layers' weights, or ``first`` layer's.
+        start: What a group began with: ``mean`` of its layers' weights, or its ``first`` layer's;
+            ``mean`` where each layer keeps its own, which is the same.
         starts: Metrics on dev right after each start that was tried, before any recovery.
         before: The model that was taken.
         after: The model that was made of it.
