@@ -198,10 +198,11 @@ def test_a_cache_that_is_off_or_cannot_be_written_is_no_error(embedder_dir, monk
             assert runtime.encode(["good"]).shape == (1, 8)
 
 
-def test_a_broken_cache_record_only_means_another_test(embedder_dir, cache, self_tests):
+@pytest.mark.parametrize("spoilt", ["{", "[" * 100_000], ids=["cut", "deep"])
+def test_a_broken_cache_record_only_means_another_test(embedder_dir, cache, self_tests, spoilt):
     Runtime(embedder_dir, precision="int8").close()
     for record in cache.iterdir():
-        record.write_text("{")
+        record.write_text(spoilt)
     for _ in range(2):
         Runtime(embedder_dir, precision="int8").close()
     assert len(self_tests) == 2
