@@ -17,7 +17,7 @@ from tests.tiny import VOCAB
 
 QUICK = ("encode", "encode_tokens")  # of one bundle, which takes some 15 s to make
 LONG = " ".join(["the", "good", "film", "very", "dull", "plot"] * 20)
-INT8_DISTANCE = 0.3  # of INT8 outputs from those in FP32, in units of their length; static: 0.23
+INT8_DISTANCE = 0.2  # of INT8 outputs from those in FP32, in units of their length
 
 
 @pytest.fixture(
