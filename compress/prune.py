@@ -76,7 +76,6 @@ def _run(
     from compress.distillation.pruning_rounds import PruningRun
     from compress.distillation.recovery import ready_with_head
     from compress.models.sentence_layout import read_layout
-    from compress.pruning.result import RESULT_NAME
     from compress.training.teacher_step import save_checkpoint
 
     truth = needs_truth(config)
@@ -101,12 +100,18 @@ def _run(
         speed = timed(run.model, run.head)
     zeros = _zeros(run.model, found.path, work / "pruned") if config.unstructured else None
     result = run.result(found, work / "pruned", speed=speed, zeros=zeros)
+    _write(config, work / "pruned", result)
+    return result
+
+
+def _write(config: PruneConfig, pruned: Path, result: PruneResult) -> None:
+    from compress.pruning.result import RESULT_NAME
+
     with whole_directory(config.output_dir) as building:
-        shutil.copytree(work / "pruned", building, dirs_exist_ok=True)
+        shutil.copytree(pruned, building, dirs_exist_ok=True)
         write_json(building / RESULT_NAME, asdict(result))
         save_run(config, building)
     logger.info("Wrote %s", config.output_dir)
-    return result
 
 
 def _speed_meter(config: PruneConfig, ready: ReadyTeacher, work: Path) -> SpeedMeter:
@@ -139,7 +144,7 @@ def _speed_plan(config: PruneConfig, ready: ReadyTeacher, work: Path, meter: Spe
         units=config.units,
         meter=meter,
     )
-    file.parent.mkdir()
+    file.parent.mkdir(exist_ok=True)
     write_json(file, asdict(plan))
     return plan
 

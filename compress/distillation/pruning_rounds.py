@@ -112,12 +112,7 @@ class PruningRun:
         shape, recovery, last = shape_of(self.model), self._recovery, self.rounds[-1]
         dev = last.cut if last.recovered is None else last.recovered
         tested = [recovery.tested(self._teacher.model), recovery.tested(self.model, head=self.head)]
-        target = self._config.target_speedup
-        if target is not None and speed.ratio < target:
-            recovery.warn(
-                f"{target:g} times as fast was asked for, and {speed.ratio:.2f} is measured at the "
-                "end, after a search that found it; ask for a little more."
-            )
+        self._tell_shortfall(speed)
         return PruneResult(
             model=found.used,
             task=self._config.task,
@@ -129,10 +124,18 @@ class PruningRun:
             rounds=tuple(self.rounds),
             speed=speed,
             speedup=speed.ratio,
-            target_speedup=target,
+            target_speedup=self._config.target_speedup,
             unstructured=zeros,
             warnings=tuple(recovery.warnings),
         )
+
+    def _tell_shortfall(self, speed: Speed) -> None:
+        target = self._config.target_speedup
+        if target is not None and speed.ratio < target:
+            self._recovery.warn(
+                f"{target:g} times as fast was asked for, and {speed.ratio:.2f} is measured at the "
+                "end, after a search that found it; ask for a little more."
+            )
 
     def _kept(self) -> tuple[Layer, ...]:
         neurons = shape_of(self.model).neurons

@@ -183,14 +183,17 @@ def plan_speedup(
 
         sparsity = find_sparsity(measure, wanted=wanted * MARGIN, most=most)
     if sparsity is None:
-        least = {"heads": "one head", "neurons": "one neuron"}.get(units, "one head and one neuron")
-        raise InputError(
-            f"target_speedup {wanted:g} can't be reached: with {least} in each layer the model is "
-            f"{found[most]:.2f} times as fast on {meter.engine}. Ask for less, cut whole layers "
-            "with --num-hidden-layers or the width with --hidden-size, or distill into a smaller "
-            "student."
-        )
+        raise _unreachable(wanted, found[most], units, meter.engine)
     return plan_sparsity(shape, sparsity, units)
+
+
+def _unreachable(wanted: float, best: float, units: Units, engine: str) -> InputError:
+    least = {"heads": "one head", "neurons": "one neuron"}.get(units, "one head and one neuron")
+    return InputError(
+        f"target_speedup {wanted:g} can't be reached: with {least} in each layer the model is "
+        f"{best:.2f} times as fast on {engine}. Ask for less, cut whole layers with "
+        "--num-hidden-layers or the width with --hidden-size, or distill into a smaller student."
+    )
 
 
 def find_sparsity(

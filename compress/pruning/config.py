@@ -116,6 +116,11 @@ class PruneConfig(TrainingConfig):
                 "--unstructured learns --importance movement in the recovery, so "
                 "num_train_epochs must be 1 or more, got 0."
             )
+        if self.backend not in ("auto", "torch"):
+            raise InputError(
+                f"--unstructured is timed on torch alone, got --backend {self.backend}; leave it "
+                "out."
+            )
         for name, default in (
             ("units", "all"),
             ("rounds", 1),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
@@ -100,6 +100,20 @@ def growing_zeros(
         parametrize.register_parametrization(linear, "weight", masks[-1])
     device = linears[0].bias.device
     model.register_buffer(_PASSES, torch.zeros((), dtype=torch.int64, device=device))
+    handle = model.register_forward_pre_hook(_renewal(linears, masks, sparsity, passes))
+    try:
+        yield
+    finally:
+        handle.remove()
+        delattr(model, _PASSES)
+        for linear in linears:
+            parametrize.remove_parametrizations(linear, "weight", leave_parametrized=True)
+
+
+def _renewal(
+    linears: Sequence[nn.Linear], masks: Sequence[WeightMask], sparsity: float, passes: int
+) -> Callable[[nn.Module, object], None]:
+    """Make the hook that renews the masks before a pass of a training, and counts it."""
     growing = _growing(passes)
     every = max(1, growing // UPDATES)
 
@@ -113,14 +127,7 @@ def growing_zeros(
                 mask.renew(_behind(linear), goal)
         module.get_buffer(_PASSES).add_(1)
 
-    handle = model.register_forward_pre_hook(before_pass)
-    try:
-        yield
-    finally:
-        handle.remove()
-        delattr(model, _PASSES)
-        for linear in linears:
-            parametrize.remove_parametrizations(linear, "weight", leave_parametrized=True)
+    return before_pass
 
 
 def _behind(linear: nn.Linear) -> Tensor:

@@ -37,6 +37,15 @@ from tests.compress.prune_models import prune_settings
             {
                 "sparsity": 0.5,
                 "unstructured": True,
+                "importance": "magnitude",
+                "backend": "onnx",
+            },
+            "timed on torch alone, got --backend onnx",
+        ),
+        (
+            {
+                "sparsity": 0.5,
+                "unstructured": True,
                 "importance": "movement",
                 "num_train_epochs": 0,
             },
