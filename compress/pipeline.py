@@ -276,14 +276,11 @@ def _save(output_dir: Path, done: list[Done]) -> None:
 def format_chain(done: tuple[Done, ...]) -> str:
     """Write what each step came to as a table for a terminal, in plain ASCII."""
     from compress.reporting import format as show
+    from compress.reporting.table import aligned
 
-    rows = [("step", "FP32 weights", "seconds")]
-    rows += [(one.name, show.megabytes(one.weights_bytes), f"{one.seconds:.0f}") for one in done]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join(
-        "  ".join([row[0].ljust(widths[0]), row[1].rjust(widths[1]), row[2].rjust(widths[2])])
-        for row in rows
-    )
+    rows = [["step", "FP32 weights", "seconds"]]
+    rows += [[one.name, show.megabytes(one.weights_bytes), f"{one.seconds:.0f}"] for one in done]
+    return "\n".join(aligned([[*row, ""] for row in rows]))
 
 
 def command(config: PipelineConfig) -> int:

@@ -12,9 +12,10 @@ from collections.abc import Collection
 from pathlib import Path
 
 import numpy as np
-from onnx import ModelProto, TensorProto, helper, numpy_helper
+from onnx import ModelProto, helper, numpy_helper
 
 from compress.artifacts.onnx_graph import replace_initializers, replace_nodes
+from compress.artifacts.onnx_tables import quantize_tables
 
 BLOCK_SIZE = 64  # 32 gave a cosine of 0.9994 on MiniLM, 64 0.9991, 128 0.9988, in rising speed
 _ZERO_POINT = 128  # of unsigned 8-bit weights, the operator's default
@@ -35,31 +36,8 @@ def blockwise(
         activations: Whether they are multiplied in INT8 too, or the weights turned back to FP32.
     """
     _replace_products(model, exclude, _INT8_ACTIVATIONS if activations else _FP32_ACTIVATIONS)
-    quantize_tables(model, target, exclude)
-
-
-def quantize_tables(model: ModelProto, target: Path, exclude: Collection[str]) -> None:
-    """Write a graph with its embedding tables in INT8, one scale a table.
-
-    Args:
-        model: Changed in place.
-        target: The file.
-        exclude: Names of nodes that stay in FP32.
-    """
-    from onnxruntime.quantization import (  # type: ignore[import-untyped]
-        QuantType,
-        quantize_dynamic,
-    )
-
-    quantize_dynamic(
-        model,
-        target,
-        op_types_to_quantize=["Gather"],
-        per_channel=True,
-        weight_type=QuantType.QInt8,
-        nodes_to_exclude=sorted(exclude),
-        extra_options={"DefaultTensorType": TensorProto.FLOAT},
-    )
+    quantize_tables(model, exclude)
+    target.write_bytes(model.SerializeToString())
 
 
 def _replace_products(model: ModelProto, exclude: Collection[str], accuracy_level: int) -> None:

@@ -6,6 +6,7 @@ counted, whatever the recipe.
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -56,6 +57,13 @@ def weight_nodes(model: ModelProto) -> dict[str, NodeProto]:
         for node in model.graph.node
         if node.op_type in place and node.input[place[node.op_type]] in floats
     }
+
+
+def uses_of_weights(model: ModelProto) -> Counter[str]:
+    """Count the matrix products that take each weight, by its name."""
+    return Counter(
+        node.input[1] for node in weight_nodes(model).values() if node.op_type == "MatMul"
+    )
 
 
 def int8_nodes(model: ModelProto) -> set[str]:

@@ -15,7 +15,8 @@ from compress.artifacts.blockwise import blockwise
 from compress.artifacts.histogram import Histogram
 from compress.artifacts.observe import Observed, observe
 from compress.artifacts.onnx_graph import MIN_ENGINE, OPSET, export_onnx
-from compress.artifacts.onnx_weights import int8_nodes, prepare, weight_nodes
+from compress.artifacts.onnx_tables import quantize_tables
+from compress.artifacts.onnx_weights import int8_nodes, prepare, uses_of_weights, weight_nodes
 from compress.artifacts.quantizer import (
     Converted,
     Exported,
@@ -53,12 +54,15 @@ def _dynamic(
         quantize_dynamic,
     )
 
+    quantize_tables(model, exclude)
+    # Where no VNNI is, the engine makes signed weights unsigned, and fails on shared ones.
+    shared = max(uses_of_weights(model).values(), default=0) > 1
     quantize_dynamic(
         model,
         target,
-        op_types_to_quantize=["MatMul", "Gather"],
+        op_types_to_quantize=["MatMul"],
         per_channel=True,  # per tensor lost 4 % of cosine on MiniLM, per channel 0.7 %
-        weight_type=QuantType.QInt8,
+        weight_type=QuantType.QUInt8 if shared else QuantType.QInt8,
         reduce_range=reduce_range,
         nodes_to_exclude=sorted(exclude),
         extra_options={"DefaultTensorType": TensorProto.FLOAT},

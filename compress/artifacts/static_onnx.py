@@ -6,18 +6,17 @@ quantizers have it, MiniLM's mean cosine was 0.33.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Collection
 from pathlib import Path
 
 import numpy as np
-import onnx
 from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
-from compress.artifacts.blockwise import quantize_tables
 from compress.artifacts.histogram import Histogram
 from compress.artifacts.observe import Observed
 from compress.artifacts.onnx_graph import replace_initializers, replace_nodes
+from compress.artifacts.onnx_tables import quantize_tables
+from compress.artifacts.onnx_weights import uses_of_weights
 from edgebert.types import FloatArray
 
 Ranges = Callable[[Histogram], tuple[float, float]]
@@ -44,8 +43,7 @@ def write_static(
         weight_steps: Of weights, to each side. With 64 two products of 8 bits fit 16, in which
             processors without VNNI add them up, unless they are told to take their time.
     """
-    quantize_tables(model, target, exclude)
-    model = onnx.load(target)
+    quantize_tables(model, exclude)
     graph = _StaticGraph(model, observed, ranges, weight_steps)
     for node in model.graph.node:
         graph.add(node, keep=node.name in exclude)
@@ -63,7 +61,7 @@ class _StaticGraph:
     ) -> None:
         self.weights = {tensor.name: tensor for tensor in model.graph.initializer}
         self.observed, self.ranges, self.weight_steps = observed, ranges, weight_steps
-        self.uses = Counter(node.input[1] for node in model.graph.node if node.op_type == "MatMul")
+        self.uses = uses_of_weights(model)
         self.nodes: list[NodeProto] = []
         self.made: set[str] = set()
 

@@ -161,6 +161,23 @@ def test_pairs_with_a_score_are_changed_on_both_sides(lab, tmp_path):
     assert any(row["text_pair"] != row["original_pair"] for row in made)
 
 
+def test_an_embedder_learns_from_the_vectors_of_made_texts(lab, tmp_path):
+    path = write_task(tmp_path, "fill-mask")  # plain texts
+    config = augmented_run(
+        lab,
+        tmp_path / "b",
+        task="feature-extraction",
+        teacher=str(lab.embedder),
+        train_file=path,
+        dev_file=path,
+        max_steps=None,
+        num_train_epochs=1,
+    )
+    report = compress.distill(config)
+    rows = report.data["train"].rows + report.data["augmented"].rows
+    assert len(report.phases[-1].steps) == math.ceil(rows / 16)
+
+
 def test_a_teacher_without_the_head_gives_neighbours_and_that_is_said_everywhere(
     lab, tmp_path, caplog
 ):

@@ -26,7 +26,7 @@ HEAD = TaskHead(task="text-classification", labels=tuple("abcdefgh"))
 # How far INT8 was from FP32 when each recipe was last looked at; per tensor in the place of per
 # channel doubles it, and 7 bits in the place of 8 do.
 GOLDEN_DISTANCE = {
-    ("onnx", "dynamic"): 0.18,
+    ("onnx", "dynamic"): 0.25,
     ("onnx", "blockwise"): 0.33,
     ("onnx", "weights"): 0.14,
     ("openvino", "weights"): 0.15,

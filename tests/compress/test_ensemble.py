@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import shutil
+import signal
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from compress.training.teacher_step import ready_teacher
 from edgebert.errors import InputError, ModelError
 from edgebert.formats.manifest import Manifest
 from tests.compress.steps import distill_settings, flags, run_step, train_settings
+from tests.compress.test_resume import KILLER, resume, sha256, start
 from tests.compress.tiny_tasks import write_task
 from tests.tiny import LETTERS, SPECIALS, WORDS, write_tokenizer
 
@@ -201,6 +203,7 @@ def test_hidden_states_are_compared_with_the_first_teacher_alone(bundle):
     assert load_report(bundle).rows[0].score == 1.0
 
 
+@pytest.mark.slow
 def test_a_teacher_without_a_head_is_fine_tuned_and_kept_and_made_texts_are_asked_too(
     lab, second, tmp_path
 ):
@@ -226,6 +229,7 @@ def test_a_teacher_without_a_head_is_fine_tuned_and_kept_and_made_texts_are_aske
     assert compress.distill(again).teacher.ensemble.members[1].dev_score > 0.9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", ["regression", "multiple-choice"])
 def test_other_tasks_with_one_answer_a_text_have_ensembles_too(lab, second, tmp_path, task):
     path = write_task(tmp_path, task)
@@ -293,3 +297,31 @@ def test_the_command_takes_several_and_ends_in_the_same_weights(bundle, lab, sec
     assert run_step("distill", *flags(config)) == 0
     hashes = {Manifest.load(one).lineage[-1]["weights_sha256"] for one in (bundle, tmp_path / "b")}
     assert len(hashes) == 1
+
+
+DEATHS = {  # where, and at which call
+    "copies": ("compress.distillation.augmented_rows", "RowCopies.lines", 2),
+    "second teacher": ("compress.distillation.ensemble", "_ask", 2),
+    "its answers": ("compress.distillation.teacher_cache", "TeacherCache._write", 2),
+    "student": ("compress.training.loop", "_Loop._update", 4),
+}
+
+
+@pytest.mark.slow
+def test_killed_anywhere_and_resumed_it_has_the_unbroken_weights(lab, second, tmp_path):
+    changes = {
+        "extra_teacher": (str(second),),
+        "augment": 1,
+        "augment_model": str(lab.masked_lm),
+        "num_train_epochs": 1,
+        "save_steps": 3,
+    }
+    compress.distill(distill_settings(lab, tmp_path / "whole", **changes))
+    for number, (module, function, call) in enumerate(DEATHS.values()):
+        config = distill_settings(lab, tmp_path / f"b{number}", **changes)
+        script = KILLER.replace("SIGNAL", str(int(signal.SIGKILL)))
+        killed = start(config, "-c", script, module, function, str(call))
+        _, stderr = killed.communicate(timeout=300)
+        assert killed.returncode == -signal.SIGKILL, stderr
+        assert resume(config) == 0
+        assert sha256(config.output_dir) == sha256(tmp_path / "whole")
