@@ -307,21 +307,36 @@ DEATHS = {  # where, and at which call
 }
 
 
+def long_settings(lab, second, output):
+    return distill_settings(
+        lab,
+        output,
+        extra_teacher=(str(second),),
+        augment=1,
+        augment_model=str(lab.masked_lm),
+        num_train_epochs=1,
+        save_steps=3,
+    )
+
+
+@pytest.fixture(scope="module")
+def unbroken(lab, second, tmp_path_factory):
+    output = tmp_path_factory.mktemp("unbroken") / "student"
+    compress.distill(long_settings(lab, second, output))
+    return output
+
+
 @pytest.mark.slow
-def test_killed_anywhere_and_resumed_it_has_the_unbroken_weights(lab, second, tmp_path):
-    changes = {
-        "extra_teacher": (str(second),),
-        "augment": 1,
-        "augment_model": str(lab.masked_lm),
-        "num_train_epochs": 1,
-        "save_steps": 3,
-    }
-    compress.distill(distill_settings(lab, tmp_path / "whole", **changes))
-    for number, (module, function, call) in enumerate(DEATHS.values()):
-        config = distill_settings(lab, tmp_path / f"b{number}", **changes)
-        script = KILLER.replace("SIGNAL", str(int(signal.SIGKILL)))
-        killed = start(config, "-c", script, module, function, str(call))
-        _, stderr = killed.communicate(timeout=300)
-        assert killed.returncode == -signal.SIGKILL, stderr
-        assert resume(config) == 0
-        assert sha256(config.output_dir) == sha256(tmp_path / "whole")
+@pytest.mark.parametrize("death", DEATHS)
+def test_killed_anywhere_and_resumed_it_has_the_unbroken_weights(
+    lab, second, unbroken, tmp_path, death
+):
+    config = long_settings(lab, second, tmp_path / "b")
+    module, function, call = DEATHS[death]
+    script = KILLER.replace("SIGNAL", str(int(signal.SIGKILL)))
+    killed = start(config, "-c", script, module, function, str(call))
+    _, stderr = killed.communicate(timeout=600)
+    assert killed.returncode == -signal.SIGKILL, stderr
+    assert not config.output_dir.exists()
+    assert resume(config) == 0
+    assert sha256(config.output_dir) == sha256(unbroken)
