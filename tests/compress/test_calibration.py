@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
-from compress.artifacts.calibration import CALIBRATION_TEXTS, calibration_batches
+from compress.artifacts.calibration import CALIBRATION_TEXTS, calibration_batches, single_texts
 from compress.bundles import export as export_bundle
 from compress.data.task_data import make_split
 from compress.export import ExportConfig, export
 from compress.models.task_head import TaskHead
 from compress.scoring.probe import make_probe
 from edgebert.text.tokenizer import Tokenizer
+from edgebert.types import Batch
 from tests.compress.task_files import write_rows
 from tests.compress.test_evaluate_tasks import LENGTH, write_model
 from tests.tiny import SPECIAL_IDS, write_tokenizer
@@ -22,6 +24,14 @@ LONG = "the film is very good . " * 20
 def tokenizer(tmp_path):
     write_tokenizer(tmp_path)
     return Tokenizer(tmp_path, special_ids=SPECIAL_IDS)
+
+
+def test_padding_is_left_out():
+    mask = np.array([[1, 1, 1, 0], [1, 1, 1, 1]])
+    batch = Batch(7 * mask, mask, np.zeros_like(mask), np.zeros(2, dtype=np.int64))
+    found = list(single_texts([batch]))
+    assert [one.input_ids.tolist() for one in found] == [[[7, 7, 7]], [[7, 7, 7, 7]]]
+    assert all(one.attention_mask.all() for one in found)
 
 
 def test_texts_of_all_of_train_are_taken_one_a_batch(tokenizer):

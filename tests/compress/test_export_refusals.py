@@ -111,7 +111,7 @@ def unable(monkeypatch):
 @pytest.mark.usefixtures("unable")
 def test_an_engine_that_can_not_hold_the_model_is_left_out_and_told(tmp_path):
     config = embedder_config(tmp_path, backend=("onnx", "openvino"))
-    assert compress.export._command(config) == EXIT_GATE
+    assert compress.export.command(config) == EXIT_GATE
     folder = tmp_path / "bundle"
     assert not (folder / "openvino").exists()
     assert {item.backend for item in Manifest.load(folder).artifacts} == {"onnx"}

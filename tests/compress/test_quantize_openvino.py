@@ -89,7 +89,7 @@ def test_the_outputs_are_close_to_those_of_fp32(made, classifier):
 
 
 @pytest.mark.parametrize("count", [2, 7, 32, 41])
-def test_a_text_has_the_same_result_to_the_last_bit_beside_any_other(made, count):
+def test_no_text_is_off_by_an_int8_step_beside_others(made, count):
     target, _ = made
     batch = batch_of(*np.random.default_rng(count).integers(1, 60, count))
     together = logits(target, batch)
@@ -97,7 +97,20 @@ def test_a_text_has_the_same_result_to_the_last_bit_beside_any_other(made, count
     for row, length in enumerate(batch.attention_mask.sum(axis=1)):
         one = [values[row : row + 1, :length] for values in vars(batch).values() if values.ndim > 1]
         alone = backend.run(Batch(*one, batch.dropped_tokens[:1]))["logits"]
-        np.testing.assert_array_equal(together[row], alone[0])
+        # a step is 1e-3 and more; floats are added up in another order where no AVX-512 is
+        np.testing.assert_allclose(together[row], alone[0], atol=1e-6)
+
+
+def test_static_weights_take_half_the_range_so_that_no_processor_without_vnni_saturates(
+    classifier, tmp_path
+):
+    """In 16 bits, two products at a time; with all of the range this model was 0.63 off there."""
+    EXPORTER.quantize(classifier, tmp_path / "q.xml", recipe="static", calibration=CALIBRATION)
+    model = read_ir(tmp_path / "q.xml")
+    products = [node.weight for node in weight_nodes(model).values() if node.kind == "MatMul"]
+    constants = {node.get_friendly_name(): node for node in model.get_ordered_ops()}
+    largest = max(int(np.abs(constants[name].data.astype(int)).max()) for name in products)
+    assert 2 * 255 * largest < 2**15
 
 
 def test_the_size_is_that_of_both_files(made):
@@ -202,12 +215,6 @@ def test_a_quantizer_that_fails_is_named(classifier, tmp_path, monkeypatch):
 def test_a_calibrated_recipe_asks_for_texts(classifier, tmp_path):
     with pytest.raises(InputError, match="'static' needs texts to calibrate on"):
         EXPORTER.quantize(classifier, tmp_path / "q.xml", recipe="static")
-
-
-def test_calibration_leaves_padding_out():
-    items = module._items([batch_of(3, 6)], ["input_ids", "attention_mask"])
-    assert [item["input_ids"].shape for item in items] == [(1, 3), (1, 6)]
-    assert all(item["attention_mask"].all() for item in items)
 
 
 def test_an_unknown_recipe_names_the_known_ones(classifier, tmp_path):

@@ -132,7 +132,7 @@ def test_no_pairs_give_no_results(answerer):
     ("pairs", "message"),
     [
         (["question"], "tuples"),
-        ("question", "wrap it"),
+        ("question", r"give a list of tuples \(question, context\)"),
         ([("a", "b"), ("a",)], r"question_context_pairs\[1\]"),
         ([("a", None)], r"question_context_pairs\[0\]\[1\]"),
     ],
