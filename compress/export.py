@@ -279,7 +279,7 @@ def conclude(result: ExportResult, report: Report) -> int:
 sys.modules[__name__].__class__ = StepModule
 
 if __name__ == "__main__":
-    from compress.models.teachers import list_teachers
+    from compress.settings import list_teachers
 
     sys.exit(
         main(

@@ -76,7 +76,7 @@ def command(config: QuantizeConfig) -> int:
 sys.modules[__name__].__class__ = StepModule
 
 if __name__ == "__main__":
-    from compress.models.teachers import list_teachers
+    from compress.settings import list_teachers
 
     sys.exit(
         main(

@@ -173,3 +173,10 @@ def require_at_least(name: str, value: float, least: float) -> None:
     """Raise an `InputError` that names the setting, its value and what is allowed."""
     if not least <= value < math.inf:  # NaN too
         raise InputError(f"{name} must be {least} or more, got {value}.")
+
+
+def list_teachers() -> str:
+    """Write the table of aliases; only then is the toolchain loaded, which may not be installed."""
+    from compress.models.teachers import list_teachers as write
+
+    return write()

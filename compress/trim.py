@@ -214,7 +214,7 @@ def command(config: TrimConfig) -> None:
 sys.modules[__name__].__class__ = StepModule
 
 if __name__ == "__main__":
-    from compress.models.teachers import list_teachers
+    from compress.settings import list_teachers
 
     sys.exit(
         main(

@@ -224,9 +224,19 @@ def test_the_commands_of_an_installed_wheel_work_without_the_hubs_client(install
 
 
 @pytest.mark.slow
-def test_the_toolchain_of_an_installed_wheel_names_what_it_lacks(installed, tmp_path):
+@pytest.mark.parametrize(
+    ("step", "flags"),
+    [
+        ("distill", ["--teacher", "m"]),
+        ("export", ["--model", "m"]),
+        ("quantize", ["--model", "m"]),
+        ("share", ["--model", "m", "--num-hidden-groups", "1"]),
+        ("train", ["--model", "m"]),
+    ],
+)
+def test_the_toolchain_of_an_installed_wheel_names_what_it_lacks(installed, tmp_path, step, flags):
     """The wheel holds it too, so that `pip install 'edgebert[compress]'` needs no second one."""
-    command = [installed / "python", "-m", "compress.export", "--model", "m", "--output-dir", "o"]
+    command = [installed / "python", "-m", f"compress.{step}", *flags, "--output-dir", "o"]
     done = subprocess.run(
         list(map(str, command)), cwd=tmp_path, capture_output=True, text=True, check=False
     )
