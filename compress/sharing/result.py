@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from compress.pruning.units import FP32_BYTES
 from compress.reporting import format as show
 from compress.reporting.table import aligned
 
 RESULT_NAME = "share.json"
-FP32_BYTES = 4
 
 
 @dataclass(frozen=True, kw_only=True)
