@@ -182,7 +182,8 @@ def _say_batching(results: dict[str, Any]) -> str:
     ratios = [one[work]["ratio"] for one in _artifacts(results) for work in ("mixed", "short")]
     return (
         f"**Batching**: 300 texts together are {min(ratios):.2f} to {max(ratios):.2f} times as "
-        "fast as one by one (`python benchmarks/batching.py`)."
+        f"fast as one by one ({len(_artifacts(results))} artifacts; "
+        "`python benchmarks/batching.py`)."
     )
 
 
