@@ -38,7 +38,7 @@ EPOCHS = {  # of the teacher, and of the student
     "entities": ("4", "6"),
     "answers-en": ("4", "6"),
     "answers-zh": ("1", "2"),
-    "choices": ("8", "12"),
+    "choices": ("2", "4"),
     "masks": ("1", "2"),
     "vectors": ("0", "1"),
     "sentiment-zh": ("1", "2"),

@@ -74,11 +74,19 @@ def cmrc() -> dict[str, Path]:
     return {name: _write_squad(f"cmrc-{name}", part) for name, part in parts.items()}
 
 
-def choices() -> dict[str, Path]:
-    """Make multiple choice of XQuAD: the answer and three others of the same article, seed 0."""
+def choices(draws: int = 6) -> dict[str, Path]:
+    """Make multiple choice of XQuAD: the answer and three others of the same article, seed 0.
+
+    Questions to train and tune on come with other draws of wrong answers too (seeds 1, 2, …): there
+    are few of them. Test has one draw.
+    """
     articles = _articles(shared("xquad") / "xquad.en.json")
     rng = np.random.default_rng(0)
     rows = [_article_choices(article, rng) for article in articles]
+    for seed in range(1, draws):
+        rng = np.random.default_rng(seed)
+        for place, article in enumerate(articles[:-8]):
+            rows[place] += _article_choices(article, rng)
     parts = {"train": rows[:-12], "dev": rows[-12:-8], "test": rows[-8:]}
     return {
         name: _write_lines(f"choices-{name}", [row for article in part for row in article])
