@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TypeAlias
+from dataclasses import dataclass, fields, replace
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 FloatArray: TypeAlias = npt.NDArray[np.float32]
 IntArray: TypeAlias = npt.NDArray[np.int64]
+
+B = TypeVar("B", bound="Batch")
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,30 @@ class Batch:
     token_type_ids: IntArray
     dropped_tokens: IntArray
 
+    def take(self: B, rows: IntArray, length: int) -> B:
+        """Give some rows, in that order, cut to ``length`` tokens or padded to it, masked."""
+
+        def cut(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+            found = values[rows]
+            if found.ndim == 1:
+                return found
+            found = found[:, :length]
+            return np.pad(found, [(0, 0), (0, length - found.shape[1]), (0, 0)][: found.ndim])
+
+        return replace(self, **{one.name: cut(getattr(self, one.name)) for one in fields(self)})
+
+
+@dataclass(frozen=True)
+class HiddenBatch(Batch):
+    """Texts on their way through a model that is cut in segments.
+
+    Attributes:
+        hidden_states: What the segment before gave, float32 ``[batch, seq, hidden]``; where a text
+            is padded, any finite numbers.
+    """
+
+    hidden_states: FloatArray
+
 
 @dataclass(frozen=True)
 class Classification:
@@ -39,6 +65,8 @@ class Classification:
         scores: Probability of each label, best first; ``top_k`` of them when that was asked for.
         labels: Multi-label: every label at 0.5 or above, best first. Else the best label alone.
         dropped_tokens: How many tokens of the text were cut off.
+        exit_layer: With early exit or fewer layers, the layer whose exit answered, from 1; of a
+            text in windows the last of theirs. None where the whole model ran.
     """
 
     label: str
@@ -46,6 +74,7 @@ class Classification:
     scores: dict[str, float]
     labels: tuple[str, ...]
     dropped_tokens: int
+    exit_layer: int | None = None
 
 
 @dataclass(frozen=True)
@@ -183,6 +212,10 @@ class RuntimeInfo:
         engine: Name and version of the engine.
         threads: Threads the engine may use.
         why: One sentence on how this artifact was chosen.
+        num_hidden_layers: Most layers that a text goes through, where the model runs in segments;
+            None where it runs whole.
+        exit_threshold: Below this entropy a text leaves at an exit, see `edgebert.Runtime`; None
+            without early exit.
     """
 
     task: str
@@ -196,3 +229,5 @@ class RuntimeInfo:
     engine: str
     threads: int
     why: str
+    num_hidden_layers: int | None = None
+    exit_threshold: float | None = None

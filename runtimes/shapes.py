@@ -71,17 +71,7 @@ def pieces(batch: Batch, *, limit: int | None) -> Iterator[Piece]:
 
 def take(batch: Batch, piece: Piece) -> Batch:
     """Take a piece out of a batch; what it is padded with is masked."""
-
-    def cut(values: IntArray) -> IntArray:
-        found = values[piece.rows, : piece.length]
-        return np.pad(found, ((0, 0), (0, piece.length - found.shape[1])))
-
-    return Batch(
-        cut(batch.input_ids),
-        cut(batch.attention_mask),
-        cut(batch.token_type_ids),
-        batch.dropped_tokens[piece.rows],
-    )
+    return batch.take(piece.rows, piece.length)
 
 
 def put_together(

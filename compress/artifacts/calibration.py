@@ -30,9 +30,4 @@ def single_texts(batches: Sequence[Batch]) -> Iterator[Batch]:
     """Take batches apart into single texts without padding, which would count as activations."""
     for batch in batches:
         for row, length in enumerate(np.asarray(batch.attention_mask).sum(axis=1)):
-            yield Batch(
-                batch.input_ids[row : row + 1, :length],
-                batch.attention_mask[row : row + 1, :length],
-                batch.token_type_ids[row : row + 1, :length],
-                batch.dropped_tokens[row : row + 1],
-            )
+            yield batch.take(np.array([row]), int(length))

@@ -8,14 +8,17 @@ from __future__ import annotations
 import re
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from edgebert.errors import ManifestError
 from edgebert.files import sha256_file, write_json
 from edgebert.formats.paths import check_distinct, check_path
 from edgebert.formats.records import in_span, one_of
 
-FORMAT_VERSION = 2
+if TYPE_CHECKING:
+    from edgebert.formats.exits import EarlyExit  # it needs this module
+
+FORMAT_VERSION = 3
 MANIFEST_NAME = "edgebert.json"
 TOKENIZER_NAME = "tokenizer.json"
 TASKS = (
@@ -109,6 +112,11 @@ class Artifact:
             raise ManifestError(f"Artifact {self.files[0].path} has tolerance {self.tolerance}.")
 
     @property
+    def main_files(self) -> tuple[str, ...]:
+        """The files that an engine opens."""
+        return (self.files[0].path,)
+
+    @property
     def size_bytes(self) -> int:
         """Size of all files together."""
         return sum(file.size_bytes for file in self.files)
@@ -164,6 +172,7 @@ class Manifest:
         artifacts: What can be run.
         golden: See `Golden`.
         lineage: One entry a step, oldest first: config, seed, data hashes, versions.
+        early_exit: Of a text-classification whose texts may leave it early; else None.
     """
 
     task: str
@@ -187,6 +196,7 @@ class Manifest:
     max_answer_length: int = 30
     int8_scale: tuple[float, ...] | None = None
     lineage: tuple[dict[str, Any], ...] = ()
+    early_exit: EarlyExit | None = None
     format_version: int = FORMAT_VERSION
 
     def __post_init__(self) -> None:
@@ -223,14 +233,17 @@ class Manifest:
         if not self.artifacts:
             raise ManifestError("The bundle has no artifact, so nothing can be run.")
         in_span("number of artifacts", len(self.artifacts), 1, MAX_ARTIFACTS)
-        files = [*self.files, *(file for item in self.artifacts for file in item.files)]
+        if self.early_exit is not None:
+            one_of("problem_type", self.problem_type, PROBLEM_TYPES[:1])
+        every = self.every_artifact
+        files = [*self.files, *(file for item in every for file in item.files)]
         in_span("number of files", len(files), 1, MAX_FILES)
         in_span("size of all files", sum(file.size_bytes for file in files), 0, MAX_SIZE_BYTES)
         check_distinct(file.path for file in files)
         for file in files:
             if any(other.path == file.path and other != file for other in files):
                 raise ManifestError(f"File {file.path!r} is listed twice, with other contents.")
-        first = [item.files[0].path for item in self.artifacts]
+        first = [path for item in every for path in item.main_files]
         if len(set(first)) < len(first):
             raise ManifestError(f"Two artifacts are the same file: {first}.")
 
@@ -245,6 +258,11 @@ class Manifest:
         from edgebert.formats.reading import read_manifest  # it needs this module
 
         return read_manifest(bundle)
+
+    @property
+    def every_artifact(self) -> tuple[Artifact, ...]:
+        """The whole models, then those that are cut in segments."""
+        return (*self.artifacts, *(self.early_exit.artifacts if self.early_exit else ()))
 
     @property
     def verified(self) -> bool:

@@ -7,6 +7,7 @@ from typing import Any
 
 from edgebert.errors import ManifestError
 from edgebert.formats import records
+from edgebert.formats.exits import EarlyExit, ExitArtifact
 from edgebert.formats.manifest import (
     FORMAT_VERSION,
     MANIFEST_NAME,
@@ -41,7 +42,7 @@ def read_manifest(bundle: Path) -> Manifest:
             f"{FORMAT_VERSION}. Install a newer one: pip install -U edgebert"
         )
     try:
-        # What version 1 lacks has a default that means what version 1 meant.
+        # What older versions lack has a default that means what they meant.
         manifest = _build_manifest({**data, "format_version": FORMAT_VERSION})
         _check_golden(manifest)
         if all(file.path != TOKENIZER_NAME for file in manifest.files):
@@ -76,16 +77,33 @@ def _build_manifest(data: dict[str, Any]) -> Manifest:
     values["lineage"] = records.objects("lineage", values.get("lineage", []))
     if values.get("int8_scale") is not None:
         values["int8_scale"] = records.numbers("int8_scale", values["int8_scale"])
+    if values.get("early_exit") is not None:
+        values["early_exit"] = _build_early_exit(values["early_exit"])
     return records.checked(Manifest, values)
 
 
 def _build_artifact(name: str, data: Any) -> Artifact:
-    values = dict(records.known(Artifact, data))
+    return records.checked(Artifact, _artifact_values(Artifact, name, data))
+
+
+def _artifact_values(kind: type[Artifact], name: str, data: Any) -> dict[str, Any]:
+    values = dict(records.known(kind, data))
     values["files"] = _files(f"{name}.files", values.get("files"))
     values["golden"] = tuple(
         records.numbers(*row) for row in records.rows(f"{name}.golden", values.get("golden"))
     )
-    return records.checked(Artifact, values)
+    return values
+
+
+def _build_early_exit(data: Any) -> EarlyExit:
+    values = dict(records.known(EarlyExit, data))
+    artifacts = []
+    for name, item in records.rows("early_exit.artifacts", values.get("artifacts")):
+        own = _artifact_values(ExitArtifact, name, item)
+        own["segments"] = records.texts(f"{name}.segments", own.get("segments"))
+        artifacts.append(records.checked(ExitArtifact, own))
+    values["artifacts"] = tuple(artifacts)
+    return records.checked(EarlyExit, values)
 
 
 def _build_golden(data: Any) -> Golden:
@@ -109,7 +127,9 @@ def _check_golden(manifest: Manifest) -> None:
     counts = {"golden.input_ids": len(golden.input_ids)}
     if golden.text_pairs is not None:
         counts["golden.text_pairs"] = len(golden.text_pairs)
-    counts |= {f"golden of {item.files[0].path}": len(item.golden) for item in manifest.artifacts}
+    counts |= {
+        f"golden of {item.files[0].path}": len(item.golden) for item in manifest.every_artifact
+    }
     for name, count in counts.items():
         if count != len(golden.texts):
             raise ManifestError(f"{name} has {count} rows for {len(golden.texts)} texts.")

@@ -41,7 +41,7 @@ def data():
 
 def test_version_1_is_read_and_what_it_lacks_means_what_it_meant(tmp_path):
     manifest = Manifest.load(written(tmp_path, VERSION_1))
-    assert manifest.format_version == 2  # what is saved of it is of this version
+    assert manifest.format_version == 3  # what is saved of it is of this version
     assert (manifest.pooling_layers, manifest.embedding_size, manifest.vector_size) == (1, None, 3)
     assert (manifest.stride, manifest.no_answer_threshold) == (None, None)
     assert manifest.prompts == {"query": "q: "}
@@ -62,8 +62,8 @@ def test_a_version_that_is_none_is_refused(tmp_path, data, version):
 
 
 def test_a_newer_version_is_refused_with_what_to_install(tmp_path, data):
-    with pytest.raises(ManifestError, match=r"reads up to 2\. .*pip install -U edgebert"):
-        Manifest.load(written(tmp_path, {**data, "format_version": 3}))
+    with pytest.raises(ManifestError, match=r"reads up to 3\. .*pip install -U edgebert"):
+        Manifest.load(written(tmp_path, {**data, "format_version": 4}))
 
 
 @pytest.mark.parametrize(
