@@ -45,7 +45,11 @@ class DistillConfig(TrainingConfig):
     teacher_weights: Weighting = option(
         "uniform", help="Of several teachers: all the same, or by their scores on dev"
     )
-    student: str = option("minilm-3l-384d", help="Preset, or L=4,H=312,A=12,I=1200")
+    student: str = option(
+        "minilm-3l-384d",
+        help="Preset, or L=4,H=312,A=12,I=1200; E=64 narrows its embeddings, G=1 lets its layers "
+        "share weights",
+    )
     method: Method = option(
         "auto", help="auto: logits for labelled data, embedding for vectors, distilbert for MLM"
     )

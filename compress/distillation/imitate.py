@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
 from torch import Tensor, nn
 
-from compress.data.encoding import RowArray, collate
+from compress.data.encoding import RowArray
 from compress.distillation.methods import MethodSettings, build_phases
-from compress.distillation.student_check import mapped_layers, method_of, method_settings
+from compress.distillation.student_check import method_of, method_settings
+from compress.distillation.student_start import start_student
 from compress.distillation.teacher_cache import TeacherCache
 from compress.models.capture import forward_features
 from compress.models.dense import student_dense
-from compress.models.student import BuiltStudent, build_student, parse_student
+from compress.models.student import BuiltStudent
 from compress.models.task_head import TaskHead
 from compress.reporting.curves import phase_record
 from compress.reporting.records import PhaseRecord
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-CALIBRATION_BATCHES, CALIBRATION_ROWS = 8, 32
+Entry = Mapping[str, float]  # of a loop's history or of its measurements
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,8 +64,10 @@ def imitate(
     config: DistillConfig,
     *,
     work: Path,
+    cache_dir: Path | None = None,
     ensemble: Ensemble | None = None,
     extra_terms: Mapping[str, Term] | None = None,
+    on_entry: Callable[[Entry], None] | None = None,
 ) -> Imitation:
     """Build a student and train it; its weights after each phase are the best on dev.
 
@@ -74,21 +76,12 @@ def imitate(
         data: Texts, with or without labels.
         config: The settings.
         work: Where cache and checkpoints go; one sub-folder a phase.
+        cache_dir: Where the teacher's outputs go, if not into ``work``: runs can share them.
         ensemble: What several teachers say, in place of the teacher's own logits.
         extra_terms: The caller's own loss terms, added to the last phase.
+        on_entry: Called with each new entry of the last phase; what it raises ends the training.
     """
-    architecture = parse_student(config.student, teacher.model.config)
-    mapped = mapped_layers(
-        config, architecture.num_hidden_layers, teacher.model.config.num_hidden_layers
-    )
-    built = build_student(
-        architecture,
-        teacher.model,
-        init=config.init,
-        layer_map=mapped,
-        seed=config.seed,
-        calibration=_calibration(teacher),
-    )
+    built, mapped = start_student(teacher, config)
     head = student_head(teacher.encoded.dev.head, built, seed=config.seed)
     return train_student(
         built,
@@ -98,9 +91,10 @@ def imitate(
         head=head,
         layer_map=mapped,
         work=work,
-        cache_dir=work / "cache",
+        cache_dir=cache_dir or work / "cache",
         ensemble=ensemble,
         extra_terms=extra_terms,
+        on_entry=on_entry,
     )
 
 
@@ -116,6 +110,7 @@ def train_student(
     cache_dir: Path,
     ensemble: Ensemble | None = None,
     extra_terms: Mapping[str, Term] | None = None,
+    on_entry: Callable[[Entry], None] | None = None,
 ) -> Imitation:
     """Train a student that is there; its weights after each phase are the best on dev.
 
@@ -130,6 +125,7 @@ def train_student(
         cache_dir: Where the teacher's outputs go.
         ensemble: What several teachers say, in place of the teacher's own logits.
         extra_terms: The caller's own loss terms, added to the last phase.
+        on_entry: Called with each new entry of the last phase.
     """
     method = method_of(config)
     set_dropout(built.model, config.dropout)
@@ -163,7 +159,7 @@ def train_student(
         pad_id=train.pad_id,
         live=train.masking is not None,  # every step hides other tokens
     )
-    run = _Run(teacher, config, built.model, head, cache, data.train.sha256, ensemble)
+    run = _Run(teacher, config, built.model, head, cache, data.train.sha256, ensemble, on_entry)
     records = [
         run.train(phase, work / f"phase-{number}", last=phase is phases[-1])
         for number, phase in enumerate(phases, start=1)
@@ -199,6 +195,7 @@ class _Run:
     cache: TeacherCache
     train_sha256: str  # of the labels too, which may be learned from
     ensemble: Ensemble | None
+    on_entry: Callable[[Entry], None] | None
 
     def train(self, phase: Phase, checkpoint_dir: Path, *, last: bool) -> PhaseRecord:
         """Run one phase and give its curves."""
@@ -237,7 +234,7 @@ class _Run:
             evaluate=score.of(self.student) if phase.reports_score else None,
             progress_label=phase.name,
             resume=config.resume,
-            on_entry=event_writer(config, phase.name),
+            on_entry=_told(event_writer(config, phase.name), self.on_entry if last else None),
             fingerprint={
                 "teacher": weights_sha256(self.teacher.model),
                 "student": weights_sha256(self.student),
@@ -258,21 +255,20 @@ class _Run:
         )
 
 
+def _told(*listeners: Callable[[Entry], None] | None) -> Callable[[Entry], None]:
+    def tell(entry: Entry) -> None:
+        for listener in listeners:
+            if listener is not None:
+                listener(entry)
+
+    return tell
+
+
 def set_dropout(model: nn.Module, probability: float) -> None:
     """Set every dropout of a model while it trains; its configuration keeps the family's."""
     for module in model.modules():
         if isinstance(module, nn.Dropout):
             module.p = probability
-
-
-def _calibration(teacher: ReadyTeacher) -> list[dict[str, Tensor]]:
-    """Give a few batches of training texts, evenly spread."""
-    encoded = teacher.encoded.train.rows.encoded
-    count = min(CALIBRATION_BATCHES * CALIBRATION_ROWS, len(encoded))
-    rows = [int(i * len(encoded) / count) for i in range(count)]
-    parts = [rows[at : at + CALIBRATION_ROWS] for at in range(0, count, CALIBRATION_ROWS)]
-    pad_id, device = teacher.tokenizer.pad_id, teacher.model.device
-    return [collate(encoded, np.asarray(part), pad_id=pad_id, device=device) for part in parts]
 
 
 def _method_settings(

@@ -11,10 +11,14 @@ from compress.distillation.method_names import AUTO_METHOD
 from compress.distillation.methods import MethodSettings, build_phases
 from compress.models.layer_map import layer_map
 from compress.models.pretrained import auto_class, quiet_transformers, task_config
-from compress.models.student import choose_init, parse_student, student_config
+from compress.models.student import Architecture, choose_init, parse_student, student_config
+from compress.sharing.albert import TOKENIZERS
+from edgebert.errors import InputError
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from transformers import PreTrainedConfig
 
     from compress.distillation.config import DistillConfig
 
@@ -31,6 +35,7 @@ def check_student(config: DistillConfig, path: Path) -> None:
     """
     theirs: Any = task_config(path, config.task)
     architecture = parse_student(config.student, theirs)
+    check_sharing(architecture, theirs, config.task)
     mapped = mapped_layers(config, architecture.num_hidden_layers, theirs.num_hidden_layers)
     with quiet_transformers(), torch.device("meta"):  # shapes alone
         teacher: Any = auto_class(config.task).from_config(theirs)
@@ -45,6 +50,28 @@ def check_student(config: DistillConfig, path: Path) -> None:
         config=method_settings(config, pooling_layers=config.pooling_layers or 1),
         task=config.task,
     )
+
+
+def check_sharing(architecture: Architecture, teacher_config: PreTrainedConfig, task: str) -> None:
+    """Make sure that a student can share as it is asked to.
+
+    Raises:
+        InputError: Its teacher's family has another form than ALBERT's, or the task's head needs
+            the whole embedding table.
+    """
+    if not architecture.shares:
+        return
+    if teacher_config.model_type not in TOKENIZERS:
+        raise InputError(
+            f"A student of a {teacher_config.model_type!r} can't share its weights, so "
+            f"{architecture} won't do; leave out E and G. Families that can: "
+            f"{', '.join(TOKENIZERS)}."
+        )
+    if architecture.embedding_size is not None and task == "fill-mask":
+        raise InputError(
+            "A student for fill-mask needs the whole embedding table in its head; leave out E "
+            f"in {architecture}."
+        )
 
 
 def method_of(config: DistillConfig) -> str:

@@ -1,4 +1,4 @@
-"""A student's architecture: four numbers, and the configuration that they make."""
+"""A student's architecture: four numbers or six, and the configuration that they make."""
 
 from __future__ import annotations
 
@@ -15,36 +15,53 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Architecture:
-    """The four numbers that make an encoder.
+    """The numbers that make an encoder: four, and two more of one that is stored as an ALBERT.
 
     Attributes:
         num_hidden_layers: ``L``.
         hidden_size: ``H``, a multiple of the heads.
         num_attention_heads: ``A``.
         intermediate_size: ``I``, the width of the feed-forward part.
+        embedding_size: ``E``, the width of the embedding tables; None for ``H``.
+        num_hidden_groups: ``G``, sets of weights that the layers share; None for one a layer.
     """
 
     num_hidden_layers: int
     hidden_size: int
     num_attention_heads: int
     intermediate_size: int
+    embedding_size: int | None = None
+    num_hidden_groups: int | None = None
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
-            if value < 1:
+            if value is not None and value < 1:
                 raise InputError(f"A student's {name} must be 1 or more, got {value}.")
         if self.hidden_size % self.num_attention_heads:
             raise InputError(
                 f"A student's hidden_size {self.hidden_size} must be a multiple of its "
                 f"{self.num_attention_heads} heads; change H or A."
             )
+        if not 2 <= (self.embedding_size or 2) <= self.hidden_size:
+            raise InputError(
+                f"A student's embedding_size must be from 2 to its hidden_size {self.hidden_size}, "
+                f"got {self.embedding_size}; change E, or leave it out."
+            )
+        if self.num_hidden_layers % (self.num_hidden_groups or 1):
+            raise InputError(
+                f"A student's num_hidden_groups must be a divisor of its {self.num_hidden_layers} "
+                f"layers, got {self.num_hidden_groups}; change G or L."
+            )
+
+    @property
+    def shares(self) -> bool:
+        """Whether it is stored as an ALBERT, the form that transformers has for ``E`` and ``G``."""
+        return self.embedding_size is not None or self.num_hidden_groups is not None
 
     def __str__(self) -> str:
         """Write it as `parse_student` reads it."""
-        return (
-            f"L={self.num_hidden_layers},H={self.hidden_size},"
-            f"A={self.num_attention_heads},I={self.intermediate_size}"
-        )
+        numbers = {letter: getattr(self, name) for letter, name in LETTERS.items()}
+        return ",".join(f"{letter}={one}" for letter, one in numbers.items() if one is not None)
 
 
 PRESETS = {
@@ -61,6 +78,8 @@ LETTERS = {
     "H": "hidden_size",
     "A": "num_attention_heads",
     "I": "intermediate_size",
+    "E": "embedding_size",
+    "G": "num_hidden_groups",
 }
 
 
@@ -68,7 +87,8 @@ def parse_student(text: str, teacher_config: PreTrainedConfig) -> Architecture:
     """Read a preset's name, or numbers like ``L=4,H=312,A=12,I=1200``.
 
     Args:
-        text: Numbers that are not given are the teacher's: ``L=3`` only drops layers.
+        text: Numbers that are not given are the teacher's: ``L=3`` only drops layers. ``E`` and
+            ``G`` are for students that share, see `Architecture`.
         teacher_config: Gives them.
 
     Raises:
@@ -76,13 +96,14 @@ def parse_student(text: str, teacher_config: PreTrainedConfig) -> Architecture:
     """
     if text in PRESETS:
         return PRESETS[text]
-    numbers = architecture_of(teacher_config)
+    numbers: dict[str, int] = architecture_of(teacher_config)
     for part in text.split(","):
-        match = re.fullmatch(r"\s*([LHAI])\s*=\s*(\d+)\s*", part)
+        match = re.fullmatch(r"\s*([LHAIEG])\s*=\s*(\d+)\s*", part)
         if match is None:
             raise InputError(
                 f"Unknown student {text!r}. Give one of {', '.join(PRESETS)}, or numbers like "
-                "L=4,H=312,A=12,I=1200 (layers, hidden size, heads, intermediate size)."
+                "L=4,H=312,A=12,I=1200 (layers, hidden size, heads, intermediate size), and E=64 "
+                "(embedding size) or G=1 (sets of weights that the layers share) where they differ."
             )
         numbers[LETTERS[match[1]]] = int(match[2])
     return Architecture(**numbers)
