@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from edgebert.bundles.bundle import Bundle
 from edgebert.cpu import default_threads
 from edgebert.engines.engine import Engine
+from edgebert.engines.exit_loading import check_exits, open_exits
 from edgebert.engines.loading import open_bundle
+from edgebert.formats.exits import ExitArtifact
 from edgebert.formats.manifest import Manifest
 from edgebert.inputs import SELF_TESTS, check_choice, check_count, check_flag
 from edgebert.tasks.answer_methods import AnswerMethods
@@ -44,6 +49,8 @@ class Runtime(RankingMethods, TaggingMethods, AnswerMethods, ChoosingMethods, Ma
         max_length: int | None = None,
         self_test: str = "first-load",
         fallback: bool = False,
+        early_exit: bool | float = False,
+        num_hidden_layers: int | None = None,
     ) -> None:
         """Open a bundle; nothing is downloaded, converted or written beside the cache.
 
@@ -68,9 +75,16 @@ class Runtime(RankingMethods, TaggingMethods, AnswerMethods, ChoosingMethods, Ma
                 the hashes of all.
             fallback: Go on with another artifact, and a warning, when the chosen one can't be
                 used.
+            early_exit: True lets a text leave at the first layer whose exit is sure of its label,
+                by the threshold that was calibrated on dev; or a threshold of one's own, an entropy
+                from 0 (no text leaves) to 1 (all leave at the first exit). For ``onnx`` and
+                ``openvino``, of a bundle that was made with exits. Labels are those of one text a
+                call, whatever the batch. Of several engines the preferred is taken, not measured.
+            num_hidden_layers: Run so many of the first layers alone, and answer with the exit of
+                the last of them; of a bundle that was made with exits.
 
         Raises:
-            InputError: An argument is not allowed, or the bundle has no such artifact.
+            InputError: An argument is not allowed, or the bundle has no such artifact, or no exits.
             ManifestError: It is no bundle, or of a newer format.
             DamagedBundleError: A file is missing, cut or changed.
             SelfTestError: The golden outputs don't come out on this machine.
@@ -85,14 +99,16 @@ class Runtime(RankingMethods, TaggingMethods, AnswerMethods, ChoosingMethods, Ma
         self._max_length = manifest.max_length
         if max_length is not None:
             self._max_length = check_count("max_length", max_length, most=source.position_limit())
-        opened = open_bundle(
-            source,
-            backend=backend,
-            precision=precision,
-            options=SessionOptions(threads=count, max_length=source.position_limit()),
-            self_test=self_test,
-            fallback=fallback,
-        )
+        options = SessionOptions(threads=count, max_length=source.position_limit())
+        exits = check_exits(source, early_exit, num_hidden_layers)
+        how: dict[str, Any] = {
+            "backend": backend,
+            "precision": precision,
+            "options": options,
+            "self_test": self_test,
+            "fallback": fallback,
+        }
+        opened = open_exits(source, exits, **how) if exits else open_bundle(source, **how)
         self._tokenizer, self._engine = opened.tokenizer, opened.engine
         self.info = _info(
             manifest, self._engine, max_length=self._max_length, threads=count, why=opened.why
@@ -116,16 +132,23 @@ class Runtime(RankingMethods, TaggingMethods, AnswerMethods, ChoosingMethods, Ma
         self._require("classify")
         manifest = self._manifest
         windowed = self._windowed(*self._as_trained(texts), on_long)
-        logits = self._text_logits(windowed, width=len(manifest.labels))
-        return classify_logits(
+        layers = np.zeros(len(windowed.rows), dtype=np.int64)
+        logits = self._text_logits(windowed, width=len(manifest.labels), exit_layers=layers)
+        results = classify_logits(
             logits, manifest.labels, manifest.problem_type, top_k, windowed.dropped_tokens
         )
+        if self.info.num_hidden_layers is None:
+            return results
+        ends = np.cumsum([len(windows) for windows in windowed.windows])
+        last = [int(own.max()) for own in np.split(layers, ends[:-1])] if len(ends) else []
+        return [replace(one, exit_layer=at) for one, at in zip(results, last, strict=True)]
 
 
 def _info(
     manifest: Manifest, engine: Engine, *, max_length: int, threads: int, why: str
 ) -> RuntimeInfo:
     artifact = engine.artifact
+    exits = artifact if isinstance(artifact, ExitArtifact) else None
     return RuntimeInfo(
         task=manifest.task,
         backend=artifact.backend,
@@ -138,4 +161,6 @@ def _info(
         engine=engine.name,
         threads=threads,
         why=why,
+        num_hidden_layers=exits.num_hidden_layers if exits else None,
+        exit_threshold=exits.threshold if exits and exits.threshold else None,
     )

@@ -43,6 +43,23 @@ def add_runtime(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_exits(parser: argparse.ArgumentParser) -> None:
+    """Declare ``--early-exit`` and ``--num-hidden-layers``, for a bundle with exits."""
+    parser.add_argument(
+        "--early-exit",
+        nargs="?",
+        type=float,
+        const=True,
+        default=False,
+        metavar="ENTROPY",
+        help="Let a text leave at the first layer that is sure of its label: below the calibrated "
+        "entropy, or one from 0 to 1",
+    )
+    parser.add_argument(
+        "--num-hidden-layers", type=positive, help="Run so many of the first layers (default: all)"
+    )
+
+
 def add_threads(parser: argparse.ArgumentParser) -> None:
     """Declare ``--threads``."""
     parser.add_argument(
@@ -65,6 +82,8 @@ def open_runtime(args: argparse.Namespace) -> edgebert.Runtime:
         max_length=args.max_length,
         self_test=args.self_test,
         fallback=args.fallback,
+        early_exit=getattr(args, "early_exit", False),
+        num_hidden_layers=getattr(args, "num_hidden_layers", None),
     )
 
 

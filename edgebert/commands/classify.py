@@ -6,7 +6,7 @@ import argparse
 import json
 
 import edgebert
-from edgebert.commands.arguments import add_bundle, add_on_long, add_runtime, positive
+from edgebert.commands.arguments import add_bundle, add_exits, add_on_long, add_runtime, positive
 from edgebert.commands.results import each_result
 from edgebert.commands.texts import Text, add_texts, as_fields, read_texts, shown
 from edgebert.types import Classification
@@ -21,6 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_on_long(parser)
     add_runtime(parser)
+    add_exits(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -52,4 +53,6 @@ def _json(text: Text, result: Classification) -> str:
         "labels": list(result.labels),
         "dropped_tokens": result.dropped_tokens,
     }
+    if result.exit_layer is not None:
+        fields["exit_layer"] = result.exit_layer
     return json.dumps(fields, ensure_ascii=False)

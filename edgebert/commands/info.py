@@ -12,6 +12,7 @@ from edgebert.commands.table import format_table, megabytes
 from edgebert.cpu import default_threads
 from edgebert.engines.selection import Selection, affordable
 from edgebert.errors import BackendError
+from edgebert.formats.exits import EarlyExit, ExitArtifact
 from edgebert.formats.manifest import Artifact
 from runtimes import SessionOptions
 
@@ -37,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
     rows = [
         (
             item["backend"],
-            item["precision"],
+            item["precision"] + (" in segments" if "threshold" in item else ""),
             megabytes(item["size_bytes"]),
             "yes" if item["batch_invariant"] else "no",
             item["recipe"].get("quantization") or "-",
@@ -66,8 +67,20 @@ def describe(bundle: Bundle, *, threads: int) -> dict[str, Any]:
         "format_version": manifest.format_version,
         "steps": [str(entry.get("step", "?")) for entry in manifest.lineage],
         "runs_here": _runs_here(bundle, threads),
-        "artifacts": [_artifact(artifact) for artifact in manifest.artifacts],
+        "early_exit": _early_exit(manifest.early_exit),
+        "artifacts": [_artifact(artifact) for artifact in manifest.every_artifact],
     }
+
+
+def _early_exit(exits: EarlyExit | None) -> dict[str, Any]:
+    if exits is None:
+        return {}
+    on_dev = {
+        name_of(one): f"below {one.threshold:.4g}, {one.mean_layers:.2f} layers on dev"
+        for one in exits.artifacts
+    }
+    layers = exits.num_hidden_layers
+    return {"layers": layers, "budget": exits.budget, "metric": exits.metric, **on_dev}
 
 
 def _runs_here(bundle: Bundle, threads: int) -> str:
@@ -87,7 +100,11 @@ def _runs_here(bundle: Bundle, threads: int) -> str:
 
 
 def _artifact(artifact: Artifact) -> dict[str, Any]:
+    exits = {}
+    if isinstance(artifact, ExitArtifact):
+        exits = {"threshold": artifact.threshold, "mean_layers": artifact.mean_layers}
     return {
+        **exits,
         "backend": artifact.backend,
         "precision": artifact.precision,
         "path": artifact.files[0].path,

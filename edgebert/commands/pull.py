@@ -101,7 +101,7 @@ def pull(
             hub.fetch(papers, building, most=_MAX_PAPER_BYTES)
         shutil.rmtree(building / CLIENTS_FOLDER, ignore_errors=True)
         bundle = Bundle(building)
-        for artifact in manifest.artifacts:
+        for artifact in manifest.every_artifact:
             bundle.check_files(artifact)
         if part:
             manifest.save(building)

@@ -72,7 +72,7 @@ def slim(
             f"`python -m compress.export --model {source} --output-dir OUT`."
         )
     slimmed = keep(bundle.manifest, source, backend=backend, precision=precision)
-    for artifact in slimmed.artifacts:
+    for artifact in slimmed.every_artifact:
         bundle.check_files(artifact)
     with whole_directory(output) as building:
         for file in needed_files(slimmed):
@@ -107,12 +107,18 @@ def keep(
         raise InputError(
             f"{source} has no artifact {backend or 'any'}/{precision or 'any'}; it has: {there}."
         )
-    return replace(manifest, artifacts=kept, lineage=(*manifest.lineage, _step(kept)))
+    exits = manifest.early_exit
+    if exits is not None:
+        pairs = {(artifact.backend, artifact.precision) for artifact in kept}
+        segments = tuple(a for a in exits.artifacts if (a.backend, a.precision) in pairs)
+        exits = replace(exits, artifacts=segments) if segments else None
+    lineage = (*manifest.lineage, _step(kept))
+    return replace(manifest, artifacts=kept, early_exit=exits, lineage=lineage)
 
 
 def needed_files(manifest: Manifest) -> set[FileRecord]:
     """List the files that a manifest names, each once."""
-    return {*manifest.files, *(file for item in manifest.artifacts for file in item.files)}
+    return {*manifest.files, *(file for item in manifest.every_artifact for file in item.files)}
 
 
 def _step(kept: tuple[Artifact, ...]) -> dict[str, object]:

@@ -51,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
     """Verify every artifact; 1 when one fails, or when none could be run on this machine."""
     bundle = Bundle(args.bundle)
     options = SessionOptions(threads=args.threads or default_threads())
-    verdicts = [verify(bundle, artifact, options) for artifact in bundle.manifest.artifacts]
+    verdicts = [verify(bundle, artifact, options) for artifact in bundle.manifest.every_artifact]
     failed = any(FAILED in (verdict.files, verdict.self_test) for verdict in verdicts)
     good = not failed and any(verdict.self_test == PASSED for verdict in verdicts)
     if args.json:

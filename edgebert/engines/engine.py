@@ -23,6 +23,7 @@ from edgebert.types import Batch, FloatArray
 from runtimes import Backend, SessionOptions, load_backend
 
 _INPUTS = ("input_ids", "attention_mask", "token_type_ids")
+Ports = tuple[tuple[str, ...], tuple[str, ...]]
 
 
 class Engine:
@@ -33,7 +34,13 @@ class Engine:
     """
 
     def __init__(
-        self, directory: Path, artifact: Artifact, options: SessionOptions, *, manifest: Manifest
+        self,
+        directory: Path,
+        artifact: Artifact,
+        options: SessionOptions,
+        *,
+        manifest: Manifest,
+        ports: Ports | None = None,
     ) -> None:
         """Open the artifact.
 
@@ -43,6 +50,7 @@ class Engine:
             options: How the engine may use the machine; without a ``max_length`` it is the
                 manifest's.
             manifest: Says which outputs are needed, see `needed_outputs`.
+            ports: Of a part of a model: inputs that it may have, and outputs that it must have.
 
         Raises:
             BackendUnavailableError: Its engine is not installed.
@@ -59,12 +67,12 @@ class Engine:
         _ENGINES.add(self)
         opened = self.backend()
         self.name = opened.engine
-        needed = needed_outputs(manifest)
-        if not (set(opened.inputs) <= set(_INPUTS) and set(needed) <= set(opened.outputs)):
+        allowed, needed = ports or (_INPUTS, needed_outputs(manifest))
+        if not (set(opened.inputs) <= set(allowed) and set(needed) <= set(opened.outputs)):
             self.close()
             raise BundleError(
                 f"{self._path} has inputs {list(opened.inputs)} and outputs "
-                f"{list(opened.outputs)}; {manifest.task} needs inputs out of {list(_INPUTS)} and "
+                f"{list(opened.outputs)}; {manifest.task} needs inputs out of {list(allowed)} and "
                 f"the outputs {list(needed)}. Export it again."
             )
 
@@ -142,6 +150,10 @@ class Engine:
         for rows in plan:
             batch = pad([encodings[row] for row in rows], pad_id=pad_id)
             yield rows, batch, self.run(batch)
+
+    def warm(self, batch: Batch) -> None:
+        """Let the engine prepare for a batch's shape."""
+        self.run(batch)
 
     def close(self) -> None:
         """Give back the engine's memory in this process."""

@@ -18,9 +18,11 @@ from edgebert.bundles.bundle import Bundle, name_of, why_not_here
 from edgebert.cache import read_record, write_record
 from edgebert.cpu import cpu_features, cpu_name
 from edgebert.engines.engine import Engine
+from edgebert.engines.exits import ExitEngine
 from edgebert.engines.forking import NATIVE_WORK
 from edgebert.engines.selftest import run_self_test
 from edgebert.errors import BackendError, BundleError, InputError, SelfTestError
+from edgebert.formats.exits import ExitArtifact
 from edgebert.formats.manifest import Artifact
 from edgebert.text.tokenizer import Tokenizer
 from runtimes import SessionOptions
@@ -116,7 +118,7 @@ def open_artifact(
     if not checked:
         _check_files(bundle, artifact, self_test)
     tokenizer = Tokenizer(bundle.directory, special_ids=bundle.manifest.special_ids)
-    engine = Engine(bundle.directory, artifact, options, manifest=bundle.manifest)
+    engine = _engine(bundle, artifact, options)
     key = _digest("self-test", *_identity(bundle.manifest_sha256, artifact, engine.name))
     if not bundle.manifest.verified:
         return Opened(tokenizer=tokenizer, engine=engine, why=f"{why}; {NOT_VERIFIED}")
@@ -134,6 +136,12 @@ def open_artifact(
         logger.info("%s passed its self-test, off by %.2g at most", name_of(artifact), worst)
         write_record(key, {"artifact": artifact.files[0].path, "max_abs": worst})
     return Opened(tokenizer=tokenizer, engine=engine, why=why)
+
+
+def _engine(bundle: Bundle, artifact: Artifact, options: SessionOptions) -> Engine:
+    if isinstance(artifact, ExitArtifact):
+        return ExitEngine(bundle.directory, artifact, options, manifest=bundle.manifest)
+    return Engine(bundle.directory, artifact, options, manifest=bundle.manifest)
 
 
 def _check_files(bundle: Bundle, artifact: Artifact, self_test: str) -> None:

@@ -13,13 +13,14 @@ import numpy as np
 from edgebert.bundles.bundle import Bundle
 from edgebert.engines.batching import MAX_TOKENS, check_batch, pad
 from edgebert.engines.engine import Engine
+from edgebert.engines.exits import EXIT_LAYER
 from edgebert.errors import BundleError, InputError
 from edgebert.formats.manifest import TOKENIZER_NAME
 from edgebert.inputs import ON_LONG, check_choice, check_count, split_pairs
 from edgebert.tasks.names import TaskMethods
 from edgebert.text.tokenizer import Encoding, Tokenizer
 from edgebert.text.windows import TokenOutputs, Window, WindowedTexts, cut_windows
-from edgebert.types import Batch, FloatArray
+from edgebert.types import Batch, FloatArray, IntArray
 
 logger = logging.getLogger(__name__)
 
@@ -82,7 +83,7 @@ class RuntimeCore(TaskMethods):
         pad_id = self._tokenizer.pad_id
         for length in (min(8, self._max_length), self._max_length):
             ids = np.full((1, length), pad_id, dtype=np.int64)
-            self._engine.run(Batch(ids, np.ones_like(ids), np.zeros_like(ids), ids[:, 0] * 0))
+            self._engine.warm(Batch(ids, np.ones_like(ids), np.zeros_like(ids), ids[:, 0] * 0))
 
     def close(self) -> None:
         """Give back the engine's memory; later calls raise `BackendError`."""
@@ -220,10 +221,13 @@ class RuntimeCore(TaskMethods):
                 "with the model's own tokenizer."
             )
 
-    def _text_logits(self, windowed: WindowedTexts, *, width: int) -> FloatArray:
+    def _text_logits(
+        self, windowed: WindowedTexts, *, width: int, exit_layers: IntArray | None = None
+    ) -> FloatArray:
         """Run a model that gives each text ``width`` logits: float32 ``[n, width]``.
 
-        Of windows it's the mean, each weighted by the tokens that are its own.
+        Of windows it's the mean, each weighted by the tokens that are its own. Where the model runs
+        in segments, ``exit_layers`` (one a window) is filled in.
 
         Raises:
             BundleError: The model gives another number of logits.
@@ -238,6 +242,8 @@ class RuntimeCore(TaskMethods):
                     "Export it again."
                 )
             logits[rows] = found
+            if exit_layers is not None and EXIT_LAYER in outputs:
+                exit_layers[rows] = outputs[EXIT_LAYER]
         return windowed.mean(logits)
 
     def _token_outputs(
