@@ -107,12 +107,12 @@ def _run(
         imitation = imitate(
             ready, data, config, work=work, ensemble=ensemble, extra_terms=extra_terms
         )
-    notes = _notes(data, ensemble)
+    notes = _notes(data, config, ensemble)
     return ship(found, ready, imitation, data, config, watch, ensemble=ensemble, notes=notes)
 
 
-def _notes(data: TaskData, ensemble: Ensemble | None) -> list[str]:
-    """Say what a reader must know of who taught, and on what."""
+def _notes(data: TaskData, config: DistillConfig, ensemble: Ensemble | None) -> list[str]:
+    """Say what a reader must know of who taught, on what, and how."""
     from compress.distillation.ensemble import note_of
 
     notes = [] if ensemble is None else [note_of(ensemble.record)]
@@ -120,6 +120,11 @@ def _notes(data: TaskData, ensemble: Ensemble | None) -> list[str]:
         notes.append(
             f"learned from {len(data.augmented)} made texts beside {len(data.train)} real ones: "
             f"{data.augmented.source}; no label of theirs was used, only what the teacher says"
+        )
+    if config.quantization_aware != "none":
+        notes.append(
+            f"trained in numbers rounded as {config.quantization_aware.upper()} artifacts round "
+            "them; the last phase's scores are of those"
         )
     return notes
 

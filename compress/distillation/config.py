@@ -15,6 +15,7 @@ from edgebert.errors import InputError
 Method = Literal["auto", "logits", "tinybert", "distilbert", "minilm", "embedding"]
 Init = Literal["auto", "layers", "projected", "random"]
 Weighting = Literal["uniform", "dev"]
+QuantizationAware = Literal["none", "int8", "int4"]
 
 # Why a task's texts can't be changed, and why answers of several teachers can't be averaged.
 _NO_AUGMENT = {
@@ -68,6 +69,22 @@ class DistillConfig(TrainingConfig):
     )
     dropout: float = option(0.0, help="Of the student while it learns; a teacher is regular enough")
     num_train_epochs: int = option(4, help="Passes over the training rows in the last phase")
+    quantization_aware: QuantizationAware = option(
+        "none",
+        help="Round weights and activations in the last phase, where dev picks the weights too, as "
+        "INT8 artifacts do, or weights alone as INT4 ones do",
+    )
+    early_exit: bool = option(
+        False, help="Train an exit after each layer, so that sure texts leave early (single label)"
+    )
+    exit_metric_budget: float = option(
+        0.005, help="Part of the metric on dev that leaving early may cost, 0 to 1"
+    )
+    layerdrop: float = option(
+        0.0,
+        help="Skip each layer with this probability in the last phase, so that exits of any depth "
+        "are better; above 0 also makes exits",
+    )
     num_relation_heads: int | None = option(
         None, help="minilm: heads that relations are split into (default: as many as fit)"
     )
@@ -116,11 +133,29 @@ class DistillConfig(TrainingConfig):
             )
         self._check_augmentation()
         self._check_teachers()
+        self._check_exits()
         allowed = ("auto", *fitting_methods(self.task))
         if self.method not in allowed:
             raise InputError(
                 f"method {self.method!r} doesn't fit the task {self.task!r}; use one of "
                 f"{', '.join(allowed)}."
+            )
+
+    @property
+    def makes_exits(self) -> bool:
+        """Whether the student gets exits."""
+        return self.early_exit or self.layerdrop > 0
+
+    def _check_exits(self) -> None:
+        for name in ("exit_metric_budget", "layerdrop"):
+            if not 0 <= getattr(self, name) < 1:
+                raise InputError(f"{name} must be from 0 to below 1, got {getattr(self, name)}.")
+        single = self.problem_type == "single_label_classification"
+        if self.makes_exits and not (self.task == "text-classification" and single):
+            kind = self.task if single else f"{self.task} of several labels a text"
+            raise InputError(
+                "--early-exit and --layerdrop are for a text-classification of one label a text, "
+                f"as an exit is sure of a label or isn't; the task is {kind}."
             )
 
     def _check_augmentation(self) -> None:

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 from torch import Tensor, nn
 
 from compress.data.encoding import RowArray
+from compress.distillation.exits import train_exits
+from compress.distillation.hardening import hardened
 from compress.distillation.methods import MethodSettings, build_phases
 from compress.distillation.student_check import method_of, method_settings
 from compress.distillation.student_start import start_student
@@ -48,7 +50,7 @@ class Imitation:
         phases: The curves of each phase.
         layer_map: 1-based teacher layer of each student layer.
         method: As used; never ``auto``.
-        head: What its outputs mean; an embedder's Dense modules are its own.
+        head: What its outputs mean; an embedder's Dense modules are its own, as are exits.
     """
 
     built: BuiltStudent
@@ -164,6 +166,11 @@ def train_student(
         run.train(phase, work / f"phase-{number}", last=phase is phases[-1])
         for number, phase in enumerate(phases, start=1)
     ]
+    if config.makes_exits:
+        head, record = train_exits(
+            built.model, head, teacher, config, work=work, train_sha256=data.train.sha256
+        )
+        records.append(record)
     return Imitation(built, tuple(records), layer_map, method, head)
 
 
@@ -225,26 +232,30 @@ class _Run:
         modules = nn.ModuleDict({"student": self.student, "projections": phase.projections})
         if self.head.dense is not None:
             modules["dense"] = self.head.dense
-        result = train_loop(
-            modules=modules,
-            step=step,
-            batches=train.batches(batch_size=config.per_device_train_batch_size, seed=config.seed),
-            settings=settings,
-            checkpoint_dir=checkpoint_dir,
-            evaluate=score.of(self.student) if phase.reports_score else None,
-            progress_label=phase.name,
-            resume=config.resume,
-            on_entry=_told(event_writer(config, phase.name), self.on_entry if last else None),
-            fingerprint={
-                "teacher": weights_sha256(self.teacher.model),
-                "student": weights_sha256(self.student),
-                "train": self.train_sha256,
-                "tokens": train.rows.encoded.sha256,
-                "dev": dev.split.sha256,
-                "terms": {name: f"{weight:g}" for name, weight in phase.weights.items()},
-                **({"teachers": self.ensemble.sha256} if self.ensemble else {}),
-            },
-        )
+        with hardened(config, self.student, self.head, last=last) as facts:
+            result = train_loop(
+                modules=modules,
+                step=step,
+                batches=train.batches(
+                    batch_size=config.per_device_train_batch_size, seed=config.seed
+                ),
+                settings=settings,
+                checkpoint_dir=checkpoint_dir,
+                evaluate=score.of(self.student) if phase.reports_score else None,
+                progress_label=phase.name,
+                resume=config.resume,
+                on_entry=_told(event_writer(config, phase.name), self.on_entry if last else None),
+                fingerprint={
+                    "teacher": weights_sha256(self.teacher.model),
+                    "student": weights_sha256(self.student),
+                    "train": self.train_sha256,
+                    "tokens": train.rows.encoded.sha256,
+                    "dev": dev.split.sha256,
+                    "terms": {name: f"{weight:g}" for name, weight in phase.weights.items()},
+                    **({"teachers": self.ensemble.sha256} if self.ensemble else {}),
+                    **facts,
+                },
+            )
         return phase_record(
             phase.name,
             result.history,
