@@ -20,6 +20,7 @@ _STEPS = (
     "share",
     "quantize",
     "pipeline",
+    "search",
 )
 _CONFIGS = {
     "TrainConfig": "compress.train",
@@ -32,6 +33,7 @@ _CONFIGS = {
     "PruneConfig": "compress.pruning.config",
     "ShareConfig": "compress.sharing.config",
     "PipelineConfig": "compress.pipeline",
+    "SearchConfig": "compress.searching.config",
 }
 
 __all__ = [
@@ -42,6 +44,7 @@ __all__ = [
     "PruneConfig",
     "QuantizeConfig",
     "ReportConfig",
+    "SearchConfig",
     "ShareConfig",
     "TrainConfig",
     "TrimConfig",

@@ -22,12 +22,13 @@ _INPUTS = (
     "extra_teacher",
     "augment_model",
     "model",
+    "student",
     "train_file",
     "dev_file",
     "test_file",
 )
 # what may differ between the parts of one run
-_FREE = (*MANNERS, "output_dir", "save_steps", "report_to")
+_FREE = (*MANNERS, "output_dir", "save_steps", "report_to", "time_limit", "num_trials")
 
 
 @contextmanager

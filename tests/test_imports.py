@@ -33,6 +33,7 @@ PARTS = {
         "artifacts",
         "distillation",
         "bundles",
+        "searching",
     ),
 }
 MODULES = sorted(path for package in OURS for path in (ROOT / package).rglob("*.py"))

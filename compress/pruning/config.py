@@ -134,8 +134,12 @@ class PruneConfig(TrainingConfig):
                 )
 
 
-def parse_size(text: str) -> int:
+def parse_size(text: str, *, name: str = "target_size") -> int:
     """Read a number of bytes, like ``8MB``, ``800 kB`` or ``8000000``; 1 MB is 10**6 bytes.
+
+    Args:
+        text: The number and its unit.
+        name: Of the setting, for the error.
 
     Raises:
         InputError: It is none, or not above 0.
@@ -144,7 +148,6 @@ def parse_size(text: str) -> int:
     size = int(float(match[1]) * _BYTES[(match[2] or "B").upper()]) if match else 0
     if size < 1:
         raise InputError(
-            f"target_size must be a number of bytes above 0, like 8MB, 800kB or 8000000, got "
-            f"{text!r}."
+            f"{name} must be a number of bytes above 0, like 8MB, 800kB or 8000000, got {text!r}."
         )
     return size

@@ -1,0 +1,1 @@
+"""How a student is found: shapes, what they cost, short trainings, long ones, the choice."""
