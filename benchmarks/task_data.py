@@ -118,6 +118,24 @@ def vectors() -> dict[str, Path]:
     }
 
 
+def plain_texts() -> Path:
+    """Collect the sentences of three train splits, each once: STS-B's, SST-2's and WikiANN's."""
+    texts: list[str] = []
+    for line in (shared("stsb") / "sts-train.tsv").read_text(encoding="utf-8").splitlines():
+        texts += line.split("\t")[5:7]
+    rows = (shared("sst2") / "train.tsv").read_text(encoding="utf-8").splitlines()[1:]
+    texts += [row.split("\t")[0] for row in rows]
+    words: list[str] = []
+    for line in (shared("wikiann-en") / "train.conll").read_text(encoding="utf-8").splitlines():
+        if line.strip():
+            words.append(line.split("\t")[0].removeprefix("en:"))
+        elif words:
+            texts.append(" ".join(words))
+            words = []
+    found = dict.fromkeys(text.strip() for text in texts if text.strip())
+    return _write("plain-texts.txt", "\n".join(found) + "\n")
+
+
 def reviews() -> dict[str, Path]:
     """Take ChnSentiCorp: its labelled dev is test, and a tenth of train becomes dev."""
     folder = shared("chnsenticorp")

@@ -115,13 +115,10 @@ def export_with_report(
 
     set_threads(config.threads)
     from compress.bundles.export import export_bundle
+    from compress.bundles.first_teacher import first_teacher
     from compress.bundles.inputs import load_inputs
-    from compress.bundles.reports import (
-        earlier_steps,
-        lineage_entry,
-        model_report,
-        write_papers,
-    )
+    from compress.bundles.lineage import earlier_steps, lineage_entry, model_place
+    from compress.bundles.reports import model_report, write_papers
     from compress.models.teachers import resolve_teacher
 
     plan = config.plan()
@@ -132,8 +129,19 @@ def export_with_report(
     earlier = _manifest(found.path)
     max_length = _max_length(config, layout, found.path, earlier)
     data, loaded = load_inputs(config, found.path)
-    entry = lineage_entry(config.step, config_to_dict(config), data, model=found.used)
+    entry = lineage_entry(
+        config.step,
+        config_to_dict(config),
+        data,
+        model=found.used,
+        baseline=model_place(found.path),
+    )
     head = _head(config, layout, loaded, data, earlier)
+    steps = earlier_steps(found.path)
+    stride = earlier.stride if earlier and config.doc_stride is None else config.doc_stride
+    first, note = first_teacher(
+        steps, data, head, given=found.path, max_length=max_length, stride=stride
+    )
     reports: list[Report] = []
 
     def write(directory: Path, result: ExportResult) -> None:
@@ -146,6 +154,8 @@ def export_with_report(
                 head=head,
                 data=data,
                 command=command_line(config, prog=f"python -m compress.{config.step}"),
+                first=first,
+                note=note,
             )
         )
         write_papers(directory, reports[0], result)
@@ -159,9 +169,10 @@ def export_with_report(
         head=head,
         data=data,
         max_length=max_length,
-        stride=earlier.stride if earlier and config.doc_stride is None else config.doc_stride,
+        stride=stride,
         prompts=layout.prompts if layout else {},
-        lineage=[*earlier_steps(found.path), entry],
+        lineage=[*steps, entry],
+        teacher_model=first.model if first else None,
         plan=plan,
         write_report=write,
     )

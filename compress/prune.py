@@ -100,17 +100,21 @@ def _run(
         speed = timed(run.model, run.head)
     zeros = _zeros(run.model, found.path, work / "pruned") if config.unstructured else None
     result = run.result(found, work / "pruned", speed=speed, zeros=zeros)
-    _write(config, work / "pruned", result)
+    _write(config, found.path, work / "pruned", result, data)
     return result
 
 
-def _write(config: PruneConfig, pruned: Path, result: PruneResult) -> None:
+def _write(
+    config: PruneConfig, source: Path, pruned: Path, result: PruneResult, data: TaskData
+) -> None:
+    from compress.bundles.lineage import model_place, save_lineage
     from compress.pruning.result import RESULT_NAME
 
     with whole_directory(config.output_dir) as building:
         shutil.copytree(pruned, building, dirs_exist_ok=True)
         write_json(building / RESULT_NAME, asdict(result))
         save_run(config, building)
+        save_lineage(building, source, config, data, baseline=model_place(source))
     logger.info("Wrote %s", config.output_dir)
 
 

@@ -67,6 +67,7 @@ def _run(
     device: torch.device,
     data: TaskData | None,
 ) -> ShareResult:
+    from compress.bundles.lineage import model_place, save_lineage
     from compress.data.load import load_data
     from compress.distillation.recovery import ready_with_head
     from compress.distillation.sharing_run import SharingRun
@@ -92,6 +93,7 @@ def _run(
         shutil.copytree(work / "shared", building, dirs_exist_ok=True)
         write_json(building / RESULT_NAME, asdict(result))
         save_run(config, building)
+        save_lineage(building, found.path, config, data, baseline=model_place(found.path))
     logger.info("Wrote %s", config.output_dir)
     return result
 

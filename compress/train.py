@@ -81,6 +81,7 @@ def _run(
     data: TaskData | None,
     extra_terms: Mapping[str, LossTerm] | None,
 ) -> dict[str, Any]:
+    from compress.bundles.lineage import save_lineage, weights_hash
     from compress.data.load import load_data
     from compress.training.dev_score import DevScore
     from compress.training.final_probe import final_probe
@@ -107,6 +108,11 @@ def _run(
         shutil.copytree(ready.directory, building, dirs_exist_ok=True)
         write_json(building / METRICS_NAME, metrics)
         save_run(config, building)
+        place = {
+            "directory": str(config.output_dir.absolute()),
+            "weights_sha256": weights_hash(building),
+        }
+        save_lineage(building, found.path, config, data, model=found.used, baseline=place)
     logger.info("Wrote %s", config.output_dir)
     return metrics
 

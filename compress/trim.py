@@ -79,6 +79,7 @@ def trim(config: TrimConfig) -> TrimResult:
             what stays in any case.
     """
     check_output(config.output_dir, overwrite=config.overwrite_output_dir)
+    from compress.bundles.lineage import model_place, save_lineage
     from compress.data.encoding import require_known_id
     from compress.models.loading import prepare_tokenizer
     from compress.models.pretrained import load_as_saved
@@ -111,6 +112,7 @@ def trim(config: TrimConfig) -> TrimResult:
         )
         write_json(building / RESULT_NAME, asdict(result))
         save_run(config, building)
+        save_lineage(building, found.path, config, baseline=model_place(found.path))
     logger.info("Wrote %s", config.output_dir)
     return result
 

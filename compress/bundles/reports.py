@@ -4,40 +4,25 @@ from __future__ import annotations
 
 import datetime
 import importlib.metadata
-import json
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from compress.bundles.model_card import model_card
 from compress.bundles.result import ExportResult
+from compress.bundles.versions import split_records, versions
 from compress.data.task_data import TaskData
 from compress.models.task_head import TaskHead
 from compress.models.teachers import ResolvedTeacher
-from compress.options import RUN_NAME
 from compress.report import Report, write_report
 from compress.reporting.records import PhaseRecord, SplitRecord, StudentRecord, TeacherRecord
-from edgebert import __version__
 from edgebert.cpu import machine
-from edgebert.errors import ModelError
 from edgebert.files import write_text
-from edgebert.formats.manifest import MANIFEST_NAME, Manifest
 
-PACKAGES = (
-    "torch",
-    "transformers",
-    "tokenizers",
-    "numpy",
-    "onnx",
-    "onnxruntime",
-    "openvino",
-    "nncf",
-    "litert-torch",
-    "ai-edge-quantizer",
-    "ai-edge-litert",
-)
+if TYPE_CHECKING:
+    from compress.bundles.first_teacher import MeasuredTeacher
+
 _SHAPE = ("num_hidden_layers", "hidden_size", "num_attention_heads", "intermediate_size")
 
 
@@ -54,36 +39,6 @@ def architecture(config: Any) -> dict[str, int]:
     return {name: int(value) for name, value in shape.items() if value}
 
 
-def versions() -> dict[str, str]:
-    """Name the versions of the packages that may have a hand in a bundle and are installed."""
-    found = {"edgebert": __version__}
-    for name in PACKAGES:
-        with suppress(importlib.metadata.PackageNotFoundError):
-            found[name] = importlib.metadata.version(name)
-    return found
-
-
-def split_records(
-    data: TaskData, measured: Mapping[str, int] | None = None
-) -> dict[str, SplitRecord]:
-    """Describe the splits as they were used.
-
-    Args:
-        data: The splits.
-        measured: Rows that were scored, by split.
-    """
-    return {
-        split.name: SplitRecord(
-            rows=len(split),
-            sha256=split.sha256,
-            source=split.source,
-            measured=(measured or {}).get(split.name),
-        )
-        for split in (data.train, data.augmented, data.dev, data.test)
-        if split is not None
-    }
-
-
 def part_notes(metric: str, splits: Mapping[str, SplitRecord]) -> list[str]:
     """Say which scores are of a part of their split alone."""
     return [
@@ -91,49 +46,6 @@ def part_notes(metric: str, splits: Mapping[str, SplitRecord]) -> list[str]:
         for name, split in splits.items()
         if split.in_part
     ]
-
-
-def lineage_entry(
-    step: str, config: Mapping[str, Any], data: TaskData, **facts: Any
-) -> dict[str, Any]:
-    """Make a step's entry of the lineage: config, seed, data hashes, versions.
-
-    Args:
-        step: Its name, like ``export``.
-        config: Its settings as JSON can hold them.
-        data: What it used.
-        facts: What else is worth knowing, such as ``model``.
-    """
-    return {
-        "step": step,
-        **facts,
-        "config": dict(config),
-        "seed": config.get("seed"),
-        "data": {name: record.sha256 for name, record in split_records(data).items()},
-        "versions": versions(),
-    }
-
-
-def earlier_steps(path: Path) -> tuple[dict[str, Any], ...]:
-    """Give the lineage that a model brings along.
-
-    Args:
-        path: A bundle, whose manifest has it; a checkpoint of ``compress.train``, whose
-            ``run.json`` is one entry; or any other checkpoint, which has none.
-
-    Raises:
-        ModelError: ``run.json`` can't be read.
-    """
-    if (path / MANIFEST_NAME).is_file():
-        return Manifest.load(path).lineage
-    if not (path / RUN_NAME).is_file():
-        return ()
-    try:
-        config = dict(json.loads((path / RUN_NAME).read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError) as error:
-        raise ModelError(f"{path / RUN_NAME} can't be read ({error}); remove it.") from error
-    step = str(config.pop("step", "train")).removesuffix("Config").lower()
-    return ({"step": step, "config": config, "seed": config.get("seed")},)
 
 
 def make_report(
@@ -184,6 +96,7 @@ def make_report(
         rows=result.rows,
         refused=result.refused,
         candidates=result.candidates,
+        exits=result.exits,
         machine={**machine(), "threads": result.threads},
         seconds={**(seconds or {}), **export_seconds},
         phases=tuple(phases),
@@ -204,18 +117,23 @@ def model_report(
     head: TaskHead,
     data: TaskData,
     command: str,
+    first: MeasuredTeacher | None = None,
+    note: str = "",
 ) -> Report:
-    """Report on a model as it is: its own teacher, so what is measured is what the export costs.
+    """Report on a model as it was given, beside the first teacher of its lineage.
 
     Args:
         result: As for `make_report`; so are ``title``, ``data`` and ``command``.
         found: Where the model is from.
         model: In torch.
         head: Its task.
+        first: See `compress.bundles.first_teacher`; without one the model is its own teacher, so
+            that what is measured is what the export costs.
+        note: Why there is none, where one might be expected.
     """
     score, dev = result.reference.score, result.reference.dev_score
     params, shape = count_params(model, head), architecture(model.config)
-    teacher = TeacherRecord(
+    itself = TeacherRecord(
         requested=found.requested,
         used=found.used,
         params=params,
@@ -229,10 +147,10 @@ def model_report(
     return make_report(
         result,
         title=title,
-        teacher=teacher,
+        teacher=first.record(result.metric) if first else itself,
         student=StudentRecord(name=Path(found.used).name, params=params, architecture=shape),
         data=data,
-        notes=[found.note] if found.note else [],
+        notes=[one for one in (found.note, note) if one],
         command=command,
     )
 

@@ -10,18 +10,13 @@ from typing import TYPE_CHECKING
 
 from compress.artifacts.exporters import plan_export
 from compress.bundles.export import ExportResult, export_bundle, to_cpu
-from compress.bundles.reports import (
-    architecture,
-    count_params,
-    earlier_steps,
-    lineage_entry,
-    make_report,
-    write_papers,
-)
+from compress.bundles.first_teacher import MeasuredTeacher, first_teacher
+from compress.bundles.lineage import earlier_steps, lineage_entry, model_place
+from compress.bundles.reports import architecture, count_params, make_report, write_papers
 from compress.options import command_line, config_to_dict, save_run
-from compress.reporting.records import StudentRecord, TeacherRecord
+from compress.reporting.records import StudentRecord
 from compress.scoring.probe import torch_rows
-from compress.scoring.scores import SELF_METRICS, Score, score_rows
+from compress.scoring.scores import Score, score_rows
 from compress.training.checkpoint import weights_sha256
 from compress.training.final_probe import final_probe
 
@@ -69,8 +64,17 @@ def ship(
     """
     to_cpu(teacher.model, teacher.encoded.dev.head)  # timed where the artifacts run
     model = imitation.built.model
+    earlier = earlier_steps(found.path)
     with watch.step("teacher_score"):
-        final, dev = _teacher_scores(teacher, data, config)
+        first, note = first_teacher(
+            earlier,
+            data,
+            teacher.encoded.dev.head,
+            given=found.path,
+            max_length=config.max_length,
+            stride=config.doc_stride,
+        )
+        shown = first or _measured(found, teacher, data, config)
     reports: list[Report] = []
 
     def add_report(building: Path, result: ExportResult) -> None:
@@ -78,8 +82,7 @@ def ship(
             result,
             title=config.output_dir.name,
             teacher=replace(
-                _teacher_record(found, teacher, result, final=final, dev=dev),
-                ensemble=ensemble.record if ensemble else None,
+                shown.record(result.metric), ensemble=ensemble.record if ensemble else None
             ),
             student=_student_record(imitation, config),
             data=data,
@@ -89,7 +92,7 @@ def ship(
                 *(ensemble.phases if ensemble else ()),
                 *imitation.phases,
             ],
-            notes=[*([found.note] if found.note else []), *notes],
+            notes=[*(one for one in (found.note, note) if one), *notes],
             command=command_line(config, prog="python -m compress.distill"),
         )
         write_papers(building, report, result)
@@ -106,17 +109,18 @@ def ship(
         stride=config.doc_stride,
         prompts=teacher.prompts,
         lineage=[
-            *earlier_steps(found.path),
+            *earlier,
             lineage_entry(
                 "distill",
                 config_to_dict(config),
                 data,
+                baseline=model_place(teacher.directory),
                 teacher={"requested": found.requested, "used": found.used, "note": found.note},
                 weights_sha256=weights_sha256(model),
                 **({"ensemble": asdict(ensemble.record)} if ensemble else {}),
             ),
         ],
-        teacher_model=teacher.model,
+        teacher_model=shown.model,
         plan=plan_export(config.backend, config.recipe),
         write_report=add_report,
     )
@@ -124,21 +128,13 @@ def ship(
     return reports[0]
 
 
-def _teacher_record(
-    found: ResolvedTeacher, teacher: ReadyTeacher, result: ExportResult, *, final: Score, dev: Score
-) -> TeacherRecord:
-    # closeness of an artifact to its own torch model says nothing of the teacher
-    comparable = final.metric == result.metric and final.metric not in SELF_METRICS
-    return TeacherRecord(
-        requested=found.requested,
-        used=found.used,
-        note=found.note,
-        params=count_params(teacher.model, teacher.encoded.dev.head),
-        score=final.value if comparable else None,
-        interval=final.interval if comparable else None,
-        dev_score=dev.value if comparable and dev.metric == final.metric else None,
-        per_class=final.per_class,
-        architecture=architecture(teacher.model.config),
+def _measured(
+    found: ResolvedTeacher, teacher: ReadyTeacher, data: TaskData, config: DistillConfig
+) -> MeasuredTeacher:
+    final, dev = _teacher_scores(teacher, data, config)
+    head = teacher.encoded.dev.head
+    return MeasuredTeacher(
+        found.requested, found.used, teacher.model, head, final, dev, note=found.note
     )
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from compress.bundles import inputs as export_inputs
 from compress.bundles.inputs import load_inputs
-from compress.bundles.reports import earlier_steps
+from compress.bundles.lineage import earlier_steps
 from compress.data.load import load_data
 from compress.export import ExportConfig, export
 from compress.settings import DataConfig
