@@ -114,6 +114,7 @@ def export_with_report(
     from compress.device import set_threads
 
     set_threads(config.threads)
+    from compress.bundles.exits import with_saved_exits
     from compress.bundles.export import export_bundle
     from compress.bundles.first_teacher import first_teacher
     from compress.bundles.inputs import load_inputs
@@ -136,7 +137,7 @@ def export_with_report(
         model=found.used,
         baseline=model_place(found.path),
     )
-    head = _head(config, layout, loaded, data, earlier)
+    head = with_saved_exits(_head(config, layout, loaded, data, earlier), loaded, found.path)
     steps = earlier_steps(found.path)
     stride = earlier.stride if earlier and config.doc_stride is None else config.doc_stride
     first, note = first_teacher(
@@ -284,7 +285,7 @@ def conclude(result: ExportResult, report: Report) -> int:
     print(format_table(report))
     for row in result.refused:
         logger.error("%s/%s %s", row.backend, row.precision, verdict(row.gate))
-    return EXIT_GATE if result.refused else EXIT_DONE
+    return EXIT_DONE if report.passed else EXIT_GATE
 
 
 sys.modules[__name__].__class__ = StepModule

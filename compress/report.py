@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from compress.options import StepModule, option, parse_config
+from compress.reporting.exit_records import ExitRecord as ExitRecord
 from compress.reporting.html import render_html
 from compress.reporting.reading import read_record
 from compress.reporting.records import SPEED_KEY
@@ -54,6 +55,7 @@ class Report:
         rows: Artifacts in the bundle.
         refused: Artifacts that a gate kept out of it.
         candidates: Every way to INT8 that was tried, by engine.
+        exits: The model in segments, whose texts may leave early, by engine.
         machine: From `edgebert.cpu.machine`; equal ``threads`` for teacher and artifacts.
         seconds: Wall time by step.
         phases: Loss curves, in order.
@@ -76,6 +78,7 @@ class Report:
     seconds: dict[str, float]
     refused: tuple[ArtifactRow, ...] = ()
     candidates: tuple[CandidateRecord, ...] = ()
+    exits: tuple[ExitRecord, ...] = ()
     phases: tuple[PhaseRecord, ...] = ()
     lineage: tuple[dict[str, Any], ...] = ()
     notes: tuple[str, ...] = ()
@@ -86,7 +89,8 @@ class Report:
     @property
     def passed(self) -> bool:
         """Whether no gate refused anything."""
-        return not self.refused and all(row.gate.passed for row in self.rows)
+        gates = [*(row.gate for row in self.rows), *(one.gate for one in self.exits)]
+        return not self.refused and all(gate.passed for gate in gates)
 
     def retention(self, row: ArtifactRow) -> float | None:
         """Score as a fraction of the teacher's, or None where one is missing or not above 0."""

@@ -21,7 +21,7 @@ import torch
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 from torch.jit._trace import TracerWarning
 
-from compress.models.graph_module import GraphModule
+from compress.models.graph_module import ExportModule, GraphModule
 from compress.models.task_head import HIDDEN
 from edgebert.errors import GateError, ModelError
 
@@ -51,7 +51,7 @@ class ExportedGraph:
     parameter_bytes: int
 
 
-def export_onnx(module: GraphModule, path: Path) -> ExportedGraph:
+def export_onnx(module: ExportModule, path: Path) -> ExportedGraph:
     """Write a model as ONNX, FP32, with any batch and length, shared weights stored once.
 
     Args:
@@ -94,21 +94,22 @@ def check_growth(model: ModelProto, path: Path, *, parameter_bytes: int) -> Expo
     return ExportedGraph(path, inputs, outputs, size_bytes, parameter_bytes)
 
 
-def _trace(module: GraphModule) -> ModelProto:
-    token_axes, example = {0: "batch", 1: "seq"}, torch.ones(2, 8, dtype=torch.long)
-    if module.head.task == "multiple-choice":  # the form that every reader of such a file expects
+def _trace(module: ExportModule) -> ModelProto:
+    token_axes, examples = {0: "batch", 1: "seq"}, module.examples()
+    choices = isinstance(module, GraphModule) and module.head.task == "multiple-choice"
+    if choices:  # the form that every reader of such a file expects
         token_axes = {0: "batch", 1: "choices", 2: "seq"}
-        example = torch.ones(2, 3, 8, dtype=torch.long)
+        examples = tuple(example[:, None].repeat(1, 3, 1) for example in examples)
     axes = dict.fromkeys(module.input_names, token_axes)
     for name in module.output_names:
-        axes[name] = token_axes if module.head.has_token_axis(name) else {0: "batch"}
-        if module.head.task == "multiple-choice":
+        axes[name] = token_axes if module.has_token_axis(name) else {0: "batch"}
+        if choices:
             axes[name] = {0: "batch", 1: "choices"}
     stream: Any = io.BytesIO()  # the annotation of export() forgets that it takes streams
     with torch.no_grad(), _quiet_exporter():
         torch.onnx.export(
             module,
-            tuple(example.clone() for _ in module.input_names),
+            examples,
             stream,
             dynamo=False,
             opset_version=OPSET,

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from compress.models.graph_module import GraphModule
+from compress.models.graph_module import ExportModule
 from edgebert.errors import GateError, ModelError
 from edgebert.formats.positions import max_positions
 from runtimes.openvino import MAX_LENGTH_KEY, ov
@@ -41,7 +41,7 @@ class WeightNode:
     quantized: bool
 
 
-def export_openvino(module: GraphModule, path: Path, *, max_length: int) -> None:
+def export_openvino(module: ExportModule, path: Path, *, max_length: int) -> None:
     """Write a model as OpenVINO, FP32, with any batch and length, shared weights stored once.
 
     Args:
@@ -54,7 +54,7 @@ def export_openvino(module: GraphModule, path: Path, *, max_length: int) -> None
         GateError: The ``.bin`` is larger than the parameters: a shared weight was copied.
     """
     model = _convert(module)
-    positions = max_positions(module.model.config.to_dict())
+    positions = max_positions(module.config.to_dict())
     model.set_rt_info(str(max(max_length, positions or 0)), MAX_LENGTH_KEY)
     save_ir(model, path)
     limit = MAX_GROWTH * 4 * sum(parameter.numel() for parameter in module.parameters())
@@ -66,19 +66,21 @@ def export_openvino(module: GraphModule, path: Path, *, max_length: int) -> None
         )
 
 
-def _convert(module: GraphModule) -> Any:  # the engine has no type stubs
-    example = tuple(torch.ones(2, 8, dtype=torch.long) for _ in module.input_names)
-    any_shape = (ov.PartialShape([-1, -1]), ov.Type.i64)
+def _convert(module: ExportModule) -> Any:  # the engine has no type stubs
+    examples = module.examples()
+    shapes = [ov.PartialShape([-1, -1, *example.shape[2:]]) for example in examples]
+    kinds = [ov.Type.f32 if example.is_floating_point() else ov.Type.i64 for example in examples]
     try:
         with torch.no_grad(), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of tracing; parity is measured afterwards
             model = ov.convert_model(
-                module, example_input=example, input=[any_shape] * len(example)
+                module, example_input=examples, input=list(zip(shapes, kinds, strict=True))
             )
     except Exception as error:  # the converter's errors have no parent of their own
+        name = type(getattr(module, "model", module)).__name__
         raise ModelError(
-            f"OpenVINO can't hold {type(module.model).__name__}: {' '.join(str(error).split())} "
-            "Leave this engine out with --backend."
+            f"OpenVINO can't hold {name}: {' '.join(str(error).split())} Leave this engine out "
+            "with --backend."
         ) from error
     for port, name in zip(model.inputs, module.input_names, strict=True):
         port.get_tensor().set_names({name})

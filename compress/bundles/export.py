@@ -26,9 +26,10 @@ from compress.bundles.artifact_rows import (
     refused_fp32,
     refused_int8,
 )
+from compress.bundles.exits import ExitJob, add_exits
 from compress.bundles.golden import check_other_tokenizer, golden_of
 from compress.bundles.result import ExportResult as ExportResult
-from compress.bundles.result import Reference
+from compress.bundles.result import Reference, measure_reference
 from compress.bundles.writer import (
     BundleSpec,
     bundle_tokenizer,
@@ -39,17 +40,16 @@ from compress.bundles.writer import (
 from compress.data.encoding import require_known_ids
 from compress.data.task_data import Split, TaskData
 from compress.models.task_head import TaskHead
+from compress.reporting.exit_records import ExitRecord
 from compress.reporting.records import ArtifactRow, CandidateRecord, Latency
-from compress.scoring.predictions import calibrate_no_answer
-from compress.scoring.probe import Probe, make_probe, sample_probe, torch_rows
-from compress.scoring.scores import score_rows
+from compress.scoring.probe import Probe, make_probe
+from compress.scoring.throughput import torch_throughput
 from edgebert.errors import GateError
 from edgebert.files import whole_directory
 from edgebert.formats.manifest import Manifest
 
 logger = logging.getLogger(__name__)
 
-THROUGHPUT_TEXTS = 256
 LatencyByShape: TypeAlias = dict[str, Latency]  # like b1_s32
 WriteReport = Callable[[Path, ExportResult], None]
 
@@ -112,8 +112,8 @@ def export_bundle(
 
 
 def to_cpu(model: Any, head: TaskHead) -> None:
-    """Put a model and its Dense modules, in place, where artifacts run: on the CPU, in FP32."""
-    for module in (model, head.dense):
+    """Put a model and its Dense modules and exits where artifacts run: on the CPU, in FP32."""
+    for module in (model, head.dense, head.exits):
         if module is not None:
             module.to(device="cpu", dtype=torch.float32).eval()
 
@@ -150,11 +150,12 @@ class _Export:
             share = core_share(self.threads)
             latency = self._latency(teacher, artifacts)
             share = min(share, core_share(self.threads))
-            texts_per_s = self._throughput(teacher)
+            texts_per_s = torch_throughput(teacher, self.model, self.dev)
         with self._timed("scores"):
             rows = [self._row(one, reference, latency[one.name]) for one in artifacts]
         with self._timed("golden"):
             manifest = self._manifest(artifacts, reference)
+        manifest, exits = self._exits(manifest, artifacts, reference)
         return ExportResult(
             output_dir=self.building,
             manifest=manifest,
@@ -170,7 +171,20 @@ class _Export:
             core_share=share,
             seconds=self.seconds,
             candidates=tuple(self.candidates),
+            exits=exits,
         )
+
+    def _exits(
+        self, manifest: Manifest, artifacts: list[OpenArtifact], reference: Reference
+    ) -> tuple[Manifest, tuple[ExitRecord, ...]]:
+        """Make the model's segments too, if texts may leave it early."""
+        exits = self.spec.head.exits
+        if exits is None:
+            return manifest, ()
+        parts = (self.building, self.model, exits, self.dev, self.final, reference)
+        job = ExitJob(*parts, self.calibration, self.tokenizer, self.threads)
+        with self._timed("exits"):
+            return add_exits(job, manifest, artifacts)
 
     def _make(
         self, exporter: Exporter, reference: Reference, recipes: Sequence[str], opened: ExitStack
@@ -236,18 +250,8 @@ class _Export:
         logger.info("export, %s: %.1f s", step, self.seconds[step])
 
     def _reference(self) -> Reference:
-        dev = torch_rows(self.model, self.dev)
-        is_dev = self.final is self.dev
-        threshold = calibrate_no_answer(self.dev, dev.values)  # None for all but some questions
-        self.dev = replace(self.dev, no_answer_threshold=threshold)
-        self.final = self.dev if is_dev else replace(self.final, no_answer_threshold=threshold)
-        final = dev if is_dev else torch_rows(self.model, self.final)
-        return Reference(
-            dev=dev,
-            dev_score=score_rows(self.dev, dev.values, dev.values),
-            final=final,
-            score=score_rows(self.final, final.values, final.values),
-        )
+        reference, self.dev, self.final = measure_reference(self.model, self.dev, self.final)
+        return reference
 
     def _latency(self, teacher: Any, artifacts: list[OpenArtifact]) -> dict[str, LatencyByShape]:
         tokens = np.minimum(self.dev.token_stream, teacher.config.vocab_size - 1)
@@ -255,13 +259,6 @@ class _Export:
         limit = self.spec.max_length
         task = self.spec.head.task
         return compare_latency(teacher, backends, tokens=tokens, max_length=limit, task=task)
-
-    def _throughput(self, teacher: Any) -> float | None:
-        if teacher.config.vocab_size != self.model.config.vocab_size:
-            return None  # these ids would be another text to it
-        sample = sample_probe(self.dev, THROUGHPUT_TEXTS)
-        head = replace(sample.head, dense=None, pooling_layers=1)  # it may have others, of no cost
-        return torch_rows(teacher, replace(sample, head=head)).texts_per_s
 
     def _row(
         self, one: OpenArtifact, reference: Reference, latency_ms: LatencyByShape

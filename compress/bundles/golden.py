@@ -6,6 +6,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 
@@ -16,6 +17,8 @@ from edgebert.text.tokenizer import Tokenizer
 from edgebert.types import FloatArray
 
 logger = logging.getLogger(__name__)
+
+A = TypeVar("A", bound=Artifact)
 
 GOLDEN_TEXTS = 16
 GOLDEN_TEXTS_WIDE = 6  # where an output is many numbers: a vector, or labels of each token
@@ -79,7 +82,7 @@ def check_other_tokenizer(directory: Path, golden: Golden, *, max_length: int) -
             return
 
 
-def with_golden(artifact: Artifact, outputs: Sequence[FloatArray], *, slack: float) -> Artifact:
+def with_golden(artifact: A, outputs: Sequence[FloatArray], *, slack: float) -> A:
     """Put the golden outputs into an artifact, and the tolerance of its self-test.
 
     Args:

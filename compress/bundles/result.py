@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from torch import nn
+
 from compress.artifacts.timing import QUIET_SHARE
+from compress.reporting.exit_records import ExitRecord
 from compress.reporting.records import ArtifactRow, CandidateRecord, Latency
-from compress.scoring.probe import Rows
-from compress.scoring.scores import Score
+from compress.scoring.predictions import calibrate_no_answer
+from compress.scoring.probe import Probe, Rows, torch_rows
+from compress.scoring.scores import Score, score_rows
 from edgebert.formats.manifest import Manifest
 
 
@@ -27,6 +31,31 @@ class Reference:
     dev_score: Score
     final: Rows
     score: Score
+
+
+def measure_reference(model: nn.Module, dev: Probe, final: Probe) -> tuple[Reference, Probe, Probe]:
+    """Run and score a model in torch on dev and on the split that is reported.
+
+    Args:
+        model: In torch FP32.
+        dev: Of the gates.
+        final: What scores are reported on; may be ``dev`` itself.
+
+    Returns:
+        What was found, and both splits with the threshold of dev, where questions have none.
+    """
+    rows, is_dev = torch_rows(model, dev), final is dev
+    threshold = calibrate_no_answer(dev, rows.values)  # None for all but some questions
+    dev = replace(dev, no_answer_threshold=threshold)
+    final = dev if is_dev else replace(final, no_answer_threshold=threshold)
+    final_rows = rows if is_dev else torch_rows(model, final)
+    reference = Reference(
+        dev=rows,
+        dev_score=score_rows(dev, rows.values, rows.values),
+        final=final_rows,
+        score=score_rows(final, final_rows.values, final_rows.values),
+    )
+    return reference, dev, final
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +78,7 @@ class ExportResult:
         core_share: Part of a core that each thread got around the timing; 1 on a quiet machine.
         seconds: Wall time by step.
         candidates: Every way to INT8 that was tried, by engine.
+        exits: The model in segments, by engine; empty for one without exits.
     """
 
     output_dir: Path
@@ -65,6 +95,7 @@ class ExportResult:
     measured: dict[str, int] = field(default_factory=dict)
     missing: dict[str, str] = field(default_factory=dict)
     candidates: tuple[CandidateRecord, ...] = ()
+    exits: tuple[ExitRecord, ...] = ()
 
     @property
     def metric(self) -> str:

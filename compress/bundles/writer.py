@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from compress.bundles.golden import int8_slack, with_golden
+from compress.models.exits import save_exits
 from compress.models.loading import special_token_ids
 from compress.models.saving import copy_tokenizer, save_model
 from compress.models.sentence_layout import SentenceLayout, write_layout
@@ -82,6 +83,8 @@ def write_checkpoint(directory: Path, model: Any, tokenizer_dir: Path, spec: Bun
         config["problem_type"] = head.problem_type or head.task
     write_json(config_path, config)
     _write_tokenizer(directory, tokenizer_dir, max_length=spec.max_length)
+    if head.exits is not None:
+        save_exits(head.exits, directory, labels=head.labels)
     if head.task == "feature-extraction":
         layout = SentenceLayout(
             pooling=head.pooling or "mean",

@@ -19,7 +19,29 @@ _PROBE_LENGTH = 160  # more than the window of the families whose attention is l
 _PROBE_DIFFERENCE = 1e-3  # of the hidden states, whose size is about 1
 
 
-class GraphModule(nn.Module):
+class ExportModule(nn.Module):
+    """What is exported: takes tensors by position and returns a tuple of tensors.
+
+    Attributes:
+        config: Of the transformers model.
+        input_names: Of the tensors that it takes.
+        output_names: Of those that it returns.
+    """
+
+    config: Any
+    input_names: tuple[str, ...]
+    output_names: tuple[str, ...]
+
+    def examples(self) -> tuple[Tensor, ...]:
+        """Make inputs to trace it with; any axis of theirs that is 2 or 8 may have other sizes."""
+        raise NotImplementedError
+
+    def has_token_axis(self, output: str) -> bool:
+        """Whether an output is ``[batch, seq, …]`` and not ``[batch, …]``."""
+        raise NotImplementedError
+
+
+class GraphModule(ExportModule):
     """Takes the inputs by position and returns a tuple of tensors, as exporters want it.
 
     Attributes:
@@ -45,7 +67,7 @@ class GraphModule(nn.Module):
             plain.set_attn_implementation("eager")
         _drop_losses(plain)
         drop_pruned_heads(plain)
-        self.model = plain
+        self.model, self.config = plain, plain.config
         self.head = head
         self.dense = None if head.dense is None else copy.deepcopy(head.dense).float().cpu()
         example = dict.fromkeys(MODEL_INPUTS, torch.ones(2, 8, dtype=torch.long))
@@ -53,6 +75,14 @@ class GraphModule(nn.Module):
         self.output_names = head.outputs
         self.eval()  # the wrapper too: an exporter restores the mode of what it was given
         self.additive_mask = additive_mask and _give_ready_mask(plain)
+
+    def examples(self) -> tuple[Tensor, ...]:
+        """See `ExportModule.examples`."""
+        return tuple(torch.ones(2, 8, dtype=torch.long) for _ in self.input_names)
+
+    def has_token_axis(self, output: str) -> bool:
+        """See `ExportModule.has_token_axis`."""
+        return self.head.has_token_axis(output)
 
     def forward(self, *tensors: Tensor) -> tuple[Tensor, ...]:
         """Run the model on inputs in the order of `input_names`."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from torch import nn
 
 from compress.models.capture import Pooling
+from compress.models.exits import ExitHeads
 
 HIDDEN, SENTENCE = "last_hidden_state", "sentence_embedding"
 PER_TOKEN = ("token-classification", "question-answering")
@@ -28,6 +29,8 @@ class TaskHead:
         no_answer_threshold: Of a bundle that is exported again: the one that it has, which stays
             where the data has no answers to calibrate another on.
         max_answer_length: Of a question-answering, in tokens.
+        exits: Heads after earlier layers of a text-classification, where it has such; they are not
+            part of the graph of the whole model.
     """
 
     task: str
@@ -40,6 +43,7 @@ class TaskHead:
     no_answer: bool = False
     no_answer_threshold: float | None = None
     max_answer_length: int = 30
+    exits: ExitHeads | None = None
 
     @property
     def outputs(self) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from compress.reporting import details
 from compress.reporting import format as show
 from compress.reporting.candidates import candidates_section
+from compress.reporting.exits import exits_section
 from compress.reporting.markup import Markup, el, join
 from compress.reporting.plots import Mark, squares
 from compress.reporting.records import SPEED_KEY, ArtifactRow
@@ -40,6 +41,7 @@ def render_html(report: Report) -> str:
         artifacts(report),
         gates(report),
         candidates_section(report),
+        exits_section(report),
         NOTHING if row is None else details.recall(report, row),
         details.training(report),
         details.time_spent(report),

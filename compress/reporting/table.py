@@ -6,6 +6,7 @@ import textwrap
 from typing import TYPE_CHECKING
 
 from compress.reporting import format as show
+from compress.reporting.exits import exit_heads, exit_notes, exit_rows
 from compress.reporting.records import SPEED_KEY, ArtifactRow
 
 if TYPE_CHECKING:
@@ -28,8 +29,19 @@ def format_table(report: Report) -> str:
     rule = "-" * max(map(len, table))
     notes = [line for note in _footnotes(report) for line in _wrapped(note)]
     title = f"{report.title}: {report.student.name} from {report.teacher.used}, {report.task}"
-    shown = ["", title, rule, table[0], rule, *table[1:], rule, *notes]
+    shown = ["", title, rule, table[0], rule, *table[1:], rule, *notes, *_exits(report)]
     return "\n".join(shown).encode("ascii", "replace").decode("ascii")
+
+
+def _exits(report: Report) -> list[str]:
+    """Write a second table for a model whose texts may leave early."""
+    if not report.exits:
+        return []
+    rows = [cells for one in report.exits for cells in exit_rows(one)]
+    table = aligned([exit_heads(report), *rows])
+    rule = "-" * max(map(len, table))
+    notes = [line for note in exit_notes(report) for line in _wrapped(note)]
+    return [rule, table[0], rule, *table[1:], rule, *notes]
 
 
 def _teacher(report: Report) -> list[str]:

@@ -116,19 +116,22 @@ class ExitChain:
     """Segments behind each other as one `runtimes.base.Backend`, for tests of every exit.
 
     Its ``logits`` are those of all exits, float32 ``[batch, layers * labels]``.
+
+    Attributes:
+        segments: In their order.
     """
 
     outputs = (LOGITS,)
 
     def __init__(self, segments: Sequence[Backend]) -> None:
         """Take open segments; `close` closes them."""
-        self._segments = segments
+        self.segments = segments
         self.engine, self.inputs = segments[0].engine, segments[0].inputs
 
     def run(self, batch: Batch) -> dict[str, FloatArray]:
         """Run all segments on all rows."""
         found = []
-        for segment in self._segments:
+        for segment in self.segments:
             outputs = segment.run(batch)
             found.append(outputs[LOGITS])
             if HIDDEN in outputs:
@@ -137,7 +140,7 @@ class ExitChain:
 
     def close(self) -> None:
         """Close the segments."""
-        for segment in self._segments:
+        for segment in self.segments:
             segment.close()
 
 
