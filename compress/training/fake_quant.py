@@ -6,14 +6,15 @@ straight-through estimator of Bengio et al., 2013; integers in training as in Ja
 The rounding is that of `compress.artifacts`:
 
 - Matrices: a row, all that makes one output, has the scale ``max|w| / 127``; in INT4 each 32
-  neighbours of a row have their own, ``max|w| / 7``.
+  neighbours of a row have their own, ``max|w| / 7`` in float16.
 - Tables: a token's row has the scale ``max|w| / 127``, in INT4 artifacts too.
 - What a product is fed with, in INT8 alone: 256 steps from the smallest number to the largest, zero
   among them, found anew for each text (as ONNX Runtime's dynamic INT8 does, a text a call) or for
   each token (as LiteRT's does).
 
 Parameters, their names and their places stay those of the plain model, so optimizer, checkpoints,
-hashes and hooks know nothing of it.
+hashes and hooks know nothing of it. At the end the weights take their rounded values: what was
+measured in training is then the plain model itself, and rounding it again changes nothing.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ Rows = Literal["text", "token"]
 
 _STEPS = 127  # of signed INT8, from 0 to the largest
 _LEVELS = 255  # of unsigned INT8, from the smallest to the largest
+_LEAST_HALF = 2.0**-14  # of a scale in 16 bits: below it there are fewer of them
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +62,7 @@ ROUNDINGS: dict[str, Rounding | None] = {
 
 @contextmanager
 def fake_quantized(models: Iterable[nn.Module | None], rounding: Rounding | None) -> Iterator[None]:
-    """Let models compute in rounded numbers within the context.
+    """Let models compute in rounded numbers within the context; without an error they keep them.
 
     Args:
         models: Transformers models and others with matrices, like Dense modules; None is skipped.
@@ -78,11 +80,28 @@ def fake_quantized(models: Iterable[nn.Module | None], rounding: Rounding | None
         setattr(part, "forward", _rounded_forward(part, rounding, seen))  # noqa: B010  a method
     try:
         yield
+        _keep_rounded(changed, rounding)
     finally:
         for part in changed:
             del part.forward  # the class' own is seen again
         for handle in handles:
             handle.remove()
+
+
+@torch.no_grad()
+def _keep_rounded(parts: Iterable[nn.Linear | nn.Embedding], rounding: Rounding) -> None:
+    """Give weights their rounded values; a table that is a head's matrix too keeps 8 bits."""
+    done = set[int]()
+    for part in sorted(parts, key=lambda part: isinstance(part, nn.Linear)):  # tables first
+        if id(part.weight) not in done:
+            done.add(id(part.weight))
+            part.weight.copy_(_rounded(part, rounding))
+
+
+def _rounded(part: nn.Linear | nn.Embedding, rounding: Rounding) -> Tensor:
+    if isinstance(part, nn.Embedding):
+        return round_weight(part.weight, steps=_STEPS)
+    return round_weight(part.weight, steps=rounding.steps, block=rounding.block)
 
 
 class _Seen:
@@ -105,8 +124,7 @@ def _rounded_forward(
     def multiply(inputs: Tensor) -> Tensor:
         if rounding.activations is not None:
             inputs = round_activations(inputs, rows=rounding.activations, mask=seen.mask)
-        weight = round_weight(part.weight, steps=rounding.steps, block=rounding.block)
-        return F.linear(inputs, weight, part.bias)
+        return F.linear(inputs, _rounded(part, rounding), part.bias)
 
     return multiply
 
@@ -117,7 +135,7 @@ def round_weight(weight: Tensor, *, steps: int, block: int | None = None) -> Ten
     Args:
         weight: ``[..., in]``.
         steps: The largest multiple.
-        block: How many neighbours in a row share a scale; None for all.
+        block: How many neighbours in a row share a scale, which is a float16 then; None for all.
     """
     width = weight.shape[-1]
     with torch.no_grad():
@@ -126,6 +144,8 @@ def round_weight(weight: Tensor, *, steps: int, block: int | None = None) -> Ten
             rows = F.pad(rows, (0, -width % block))
             rows = rows.view(*rows.shape[:-1], -1, block)
         scale = rows.abs().amax(dim=-1, keepdim=True) / steps
+        if block is not None:
+            scale = scale.clamp(min=_LEAST_HALF).half().float()
         rows = torch.round(rows / torch.where(scale == 0, 1.0, scale)) * scale
         if block is not None:
             rows = rows.flatten(-2)[..., :width]

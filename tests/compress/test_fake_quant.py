@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import nn
@@ -63,8 +65,13 @@ def test_each_row_of_a_matrix_is_rounded_to_127ths_of_its_largest_number():
 
 
 def test_int4_has_a_scale_for_each_block_and_the_last_block_may_be_short():
-    weight = torch.tensor([[7.0, 3.4, 0.7, 0.26, -1.4]])
-    close(round_weight(weight, steps=7, block=2), [[7.0, 3.0, 0.7, 0.3, -1.4]])
+    weight = torch.tensor([[7.0, 3.4, 0.875, 0.3, -1.75]])  # scales of 1, 1/8 and 1/4
+    close(round_weight(weight, steps=7, block=2), [[7.0, 3.0, 0.875, 0.25, -1.75]])
+
+
+def test_a_scale_of_int4_has_the_11_bits_of_a_float16():
+    found = round_weight(torch.tensor([[7 * 1.0004, 1.0]]), steps=7, block=2)
+    close(found, [[7.0, 1.0]])
 
 
 def test_int4_blocks_are_of_32_and_activations_stay_fp32():
@@ -141,16 +148,37 @@ def test_a_token_is_looked_up_in_rounded_numbers_and_its_row_learns():
 
 
 @pytest.mark.parametrize("rounding", [INT8, INT4, PER_TOKEN])
-def test_the_model_is_rounded_within_the_context_and_itself_again_after_it(classifier, rounding):
-    before, names, weights = logits(classifier), list(classifier.state_dict()), weights_sha256
-    same = weights(classifier)
+def test_the_model_is_rounded_within_the_context_and_nothing_else_of_it_changes(
+    classifier, rounding
+):
+    before, names, same = logits(classifier), list(classifier.state_dict()), weights_sha256
+    weights = same(classifier)
     with fake_quantized([classifier], rounding):
         assert list(classifier.state_dict()) == names
-        assert weights(classifier) == same
+        assert same(classifier) == weights
         assert (logits(classifier) - before).abs().max() > 1e-3
-    assert torch.equal(logits(classifier), before)
+    assert list(classifier.state_dict()) == names
     assert all("forward" not in vars(module) for module in classifier.modules())
     assert not any(module._forward_pre_hooks for module in classifier.modules())
+
+
+@pytest.mark.parametrize("rounding", [INT8, INT4])
+def test_afterwards_the_plain_weights_are_those_that_were_computed_with(classifier, rounding):
+    weights_alone = replace(rounding, activations=None)
+    with fake_quantized([classifier], weights_alone):
+        rounded = logits(classifier)
+    torch.testing.assert_close(logits(classifier), rounded)
+    with fake_quantized([classifier], weights_alone):  # rounding again changes nothing
+        torch.testing.assert_close(logits(classifier), rounded)
+
+
+def test_a_table_that_is_a_heads_matrix_too_keeps_the_8_bits_of_a_table():
+    model = models("fill-mask")["teacher"]
+    table = model.get_input_embeddings().weight
+    expected = round_weight(table.detach(), steps=127)
+    with fake_quantized([model], INT4):
+        pass
+    torch.testing.assert_close(model.get_output_embeddings().weight.detach(), expected)
 
 
 def test_none_rounds_nothing(classifier):
@@ -159,25 +187,27 @@ def test_none_rounds_nothing(classifier):
         assert torch.equal(logits(classifier), before)
 
 
-def test_an_error_within_the_context_leaves_the_model_itself(classifier):
+def test_an_error_within_the_context_leaves_the_model_as_it_was(classifier):
     before = logits(classifier)
     with pytest.raises(RuntimeError), fake_quantized([classifier], INT8):
         raise RuntimeError
     assert torch.equal(logits(classifier), before)
 
 
-def test_what_layers_share_is_rounded_once_for_each_of_its_runs():
+def test_what_layers_share_is_rounded_once():
     model = albert()
-    before = logits(model)
-    with fake_quantized([model], INT4):
+    expected = {
+        name: parameter.detach().clone()
+        if parameter.dim() == 1
+        else round_weight(parameter.detach(), steps=127)
+        for name, parameter in model.named_parameters()
+    }
+    with fake_quantized([model], INT8):
         rounded = logits(model)
-    assert torch.equal(logits(model), before)
-    for name, parameter in model.named_parameters():  # the same by rounding what is stored
-        if parameter.dim() == 2:
-            table = "embeddings." in name
-            steps, block = (127, None) if table else (7, 32)
-            parameter.data = round_weight(parameter.data, steps=steps, block=block)
-    torch.testing.assert_close(logits(model), rounded)
+    for name, parameter in model.named_parameters():
+        torch.testing.assert_close(parameter.detach(), expected[name])
+    with fake_quantized([model], INT8):
+        torch.testing.assert_close(logits(model), rounded)
 
 
 def test_queries_keys_and_values_are_captured_as_the_engine_computes_them(classifier):
