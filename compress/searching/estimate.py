@@ -23,8 +23,11 @@ _GRAPH = {
     ("openvino", "fp32"): (60_000, 4_000),
     ("openvino", "int8"): (60_000, 53_000),
     ("tflite", "fp32"): (8_000, 4_300),
-    ("tflite", "int8"): (1_000, 22_000),
+    ("tflite", "int8"): (8_000, 6_000),
 }
+# Scale and zero point of a row of a TFLite table, and of a column of a matrix; a layer has about 3
+# such columns for each 4 numbers in vectors.
+_SCALE_BYTES, _SCALES_BY_VECTOR = 12, 0.75
 _MATRIX_BYTES = {"fp32": 4, "int8": 1}
 PRECISIONS = tuple(_MATRIX_BYTES)
 
@@ -115,6 +118,9 @@ class Estimator:
         matrices = weights.matrices
         if backend == "tflite":  # its lengths are fixed, so positions beyond them are left out
             graph *= len(lengths)
+            if precision == "int8":
+                scales = shape.vocab_size + int(_SCALES_BY_VECTOR * weights.vectors)
+                graph += _SCALE_BYTES * scales
             positions = max_positions(self._teacher.config.to_dict()) or lengths[-1]
             one = shape.architecture
             matrices -= (positions - lengths[-1]) * (one.embedding_size or one.hidden_size)

@@ -125,7 +125,7 @@ class ShortTrials:
         def listen(entry: Mapping[str, float]) -> None:
             clock.entry(entry)
             if grounds.metric in entry:
-                place = -(-int(entry["step"]) * MEASUREMENTS // self._steps)
+                place = int(entry["step"]) * MEASUREMENTS // self._steps
                 if place not in known:
                     trial.report(grounds.kept(entry[grounds.metric]), step=place)
                 if place < MEASUREMENTS and trial.should_prune():
