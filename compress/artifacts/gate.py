@@ -77,7 +77,7 @@ def most_cells(config: Any, *, fill_mask: bool) -> int:
             multiplications, whether layers share weights or not.
         fill_mask: Whether it gives logits over its vocabulary for every token.
     """
-    work = 12 * config.num_hidden_layers * config.hidden_size**2
+    work = 12 * max(1, config.num_hidden_layers) * config.hidden_size**2
     output = config.vocab_size if fill_mask else config.hidden_size
     return int(min(MAX_WORK / work, MAX_OUTPUT / output))
 
@@ -179,13 +179,16 @@ def mates_difference(backend: Backend, probe: Probe, *, texts: int = 64) -> floa
     return float(np.abs(alone - together).max()) / scale
 
 
-def int8_gate(probe: Probe, values: FloatArray, reference: FloatArray) -> GateRecord:
-    """Judge an INT8 artifact by the task's metric on dev.
+def int8_gate(
+    probe: Probe, values: FloatArray, reference: FloatArray, *, precision: str = "int8"
+) -> GateRecord:
+    """Judge an INT8 artifact, or an INT4 one, by the task's metric on dev.
 
     Args:
         probe: The dev split.
         values: The artifact's rows, from its engine.
         reference: Rows of the FP32 torch model.
+        precision: Of the artifact, for the names of the numbers; the limits are the same.
     """
     limits = {"relative_loss": RELATIVE_LOSS}
     if not np.isfinite(values).all():
@@ -197,7 +200,7 @@ def int8_gate(probe: Probe, values: FloatArray, reference: FloatArray) -> GateRe
         loss /= before.value
     numbers = {
         f"{before.metric}_fp32": before.value,
-        f"{before.metric}_int8": after.value,
+        f"{before.metric}_{precision}": after.value,
         "relative_loss": loss,
         "max_abs": float(np.abs(values - reference).max()),
         "cosine_mean": float(directions(probe, values, reference).mean()),

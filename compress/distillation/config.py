@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
 from compress.distillation.method_names import fitting_methods
-from compress.options import option
+from compress.models.architecture import PRESETS, static_size
+from compress.options import flag, option
 from compress.settings import TrainingConfig, check_backends, require_at_least
 from edgebert.errors import InputError
 
@@ -36,6 +37,8 @@ _NO_ENSEMBLE = {
 class DistillConfig(TrainingConfig):
     """Train a student to imitate a teacher, and ship it as a verified bundle."""
 
+    least_epochs: ClassVar[int] = 0  # of a static student
+
     teacher: str = option(help="Alias (--list-teachers), checkpoint directory or hub id")
     no_fallback: bool = option(False, help="Fail where a teacher can't be had, take no other")
     output_dir: Path = option(Path("student"), help="Where the bundle goes")
@@ -49,7 +52,8 @@ class DistillConfig(TrainingConfig):
     student: str = option(
         "minilm-3l-384d",
         help="Preset, or L=4,H=312,A=12,I=1200; E=64 narrows its embeddings, G=1 lets its layers "
-        "share weights",
+        "share weights; static-256d, of any width, has a vector for each token and no layer; the "
+        "directory of a checkpoint that goes on learning",
     )
     method: Method = option(
         "auto", help="auto: logits for labelled data, embedding for vectors, distilbert for MLM"
@@ -68,7 +72,9 @@ class DistillConfig(TrainingConfig):
         None, help="Weight of the hidden-state term (default: 0 for the method logits, else 1)"
     )
     dropout: float = option(0.0, help="Of the student while it learns; a teacher is regular enough")
-    num_train_epochs: int = option(4, help="Passes over the training rows in the last phase")
+    num_train_epochs: int = option(
+        4, help="Passes over the training rows in the last phase; a static student may go without"
+    )
     quantization_aware: QuantizationAware = option(
         "none",
         help="Round weights and activations in the last phase, where dev picks the weights too, as "
@@ -134,12 +140,46 @@ class DistillConfig(TrainingConfig):
         self._check_augmentation()
         self._check_teachers()
         self._check_exits()
+        self._check_static()
         allowed = ("auto", *fitting_methods(self.task))
         if self.method not in allowed:
             raise InputError(
                 f"method {self.method!r} doesn't fit the task {self.task!r}; use one of "
                 f"{', '.join(allowed)}."
             )
+
+    @property
+    def given(self) -> bool:
+        """Whether the student is a checkpoint, which has its weights."""
+        new = self.student in PRESETS or self.static
+        return not new and Path(self.student).is_dir()
+
+    @property
+    def static(self) -> bool:
+        """Whether the student has no layers."""
+        return static_size(self.student) is not None
+
+    def _check_static(self) -> None:
+        if not self.static:
+            require_at_least("num_train_epochs", self.num_train_epochs, 1)
+            return
+        if self.task != "feature-extraction":
+            raise InputError(
+                f"--student {self.student} doesn't fit the task {self.task!r}: without layers no "
+                "token has seen the text around it, [CLS] neither. Give a student of one layer, "
+                "--student L=1, or --task feature-extraction."
+            )
+        for name, plain in (
+            ("method", ("auto", "embedding")),
+            ("init", ("auto",)),
+            ("layer_map", ("auto",)),
+            ("hidden_weight", (None, 0)),
+        ):
+            if getattr(self, name) not in plain:
+                raise InputError(
+                    f"{flag(name)} {getattr(self, name)} is about layers, which --student "
+                    f"{self.student} hasn't; leave it out."
+                )
 
     @property
     def makes_exits(self) -> bool:

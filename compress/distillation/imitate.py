@@ -15,7 +15,7 @@ from compress.distillation.exits import train_exits
 from compress.distillation.hardening import hardened
 from compress.distillation.methods import MethodSettings, build_phases
 from compress.distillation.student_check import method_of, method_settings
-from compress.distillation.student_start import start_student
+from compress.distillation.student_start import set_dropout, start_student
 from compress.distillation.teacher_cache import TeacherCache
 from compress.models.capture import forward_features
 from compress.models.dense import student_dense
@@ -83,8 +83,11 @@ def imitate(
         extra_terms: The caller's own loss terms, added to the last phase.
         on_entry: Called with each new entry of the last phase; what it raises ends the training.
     """
-    built, mapped = start_student(teacher, config)
+    cache_dir = cache_dir or work / "cache"
+    built, mapped = start_student(teacher, config, cache_dir=cache_dir.with_name("tokens"))
     head = student_head(teacher.encoded.dev.head, built, seed=config.seed)
+    if not config.num_train_epochs:
+        return Imitation(built, (), mapped, "static", head)
     return train_student(
         built,
         teacher,
@@ -93,7 +96,7 @@ def imitate(
         head=head,
         layer_map=mapped,
         work=work,
-        cache_dir=cache_dir or work / "cache",
+        cache_dir=cache_dir,
         ensemble=ensemble,
         extra_terms=extra_terms,
         on_entry=on_entry,
@@ -179,7 +182,8 @@ def student_head(head: TaskHead, built: BuiltStudent, *, seed: int) -> TaskHead:
     config = built.model.config
     return dataclasses.replace(
         head,
-        pooling_layers=min(head.pooling_layers, int(config.num_hidden_layers)),
+        pooling=head.pooling if config.num_hidden_layers else "mean",
+        pooling_layers=max(1, min(head.pooling_layers, int(config.num_hidden_layers))),
         dense=student_dense(
             head.dense, hidden_size=int(config.hidden_size), basis=built.basis, seed=seed
         ),
@@ -273,13 +277,6 @@ def _told(*listeners: Callable[[Entry], None] | None) -> Callable[[Entry], None]
                 listener(entry)
 
     return tell
-
-
-def set_dropout(model: nn.Module, probability: float) -> None:
-    """Set every dropout of a model while it trains; its configuration keeps the family's."""
-    for module in model.modules():
-        if isinstance(module, nn.Dropout):
-            module.p = probability
 
 
 def _method_settings(

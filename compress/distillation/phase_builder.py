@@ -169,10 +169,11 @@ class PhaseBuilder:
     def add_pooled(self, phase: Phase) -> None:
         """Directions of pooled vectors, and the cosines among them."""
         settings = self.settings
-        layers = settings.pooling_layers
+        layers, count = settings.pooling_layers, int(self.ours.num_hidden_layers)
         heads = VectorHeads(
             pooling=settings.pooling,
-            student_layers=min(layers, int(self.ours.num_hidden_layers)),
+            student_pooling=None if count else "mean",  # a static student's, whatever the teacher's
+            student_layers=min(layers, max(1, count)),
             teacher_layers=layers,
         )
         if self.dense is not None:

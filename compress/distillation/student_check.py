@@ -5,15 +5,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch import nn
 
 from compress.artifacts.exporters import plan_export
 from compress.distillation.method_names import AUTO_METHOD
 from compress.distillation.methods import MethodSettings, build_phases
+from compress.models.exits import ExitHeads
 from compress.models.layer_map import layer_map
 from compress.models.pretrained import auto_class, quiet_transformers, task_config
-from compress.models.student import Architecture, choose_init, parse_student, student_config
+from compress.models.student import (
+    Architecture,
+    choose_init,
+    parse_student,
+    same_parts,
+    student_config,
+)
 from compress.sharing.albert import TOKENIZERS
-from edgebert.errors import InputError
+from edgebert.errors import InputError, ModelError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -39,8 +47,11 @@ def check_student(config: DistillConfig, path: Path) -> None:
     mapped = mapped_layers(config, architecture.num_hidden_layers, theirs.num_hidden_layers)
     with quiet_transformers(), torch.device("meta"):  # shapes alone
         teacher: Any = auto_class(config.task).from_config(theirs)
-        student = type(teacher)(student_config(architecture, theirs))
-    choose_init(config.init, architecture, teacher)
+        student = same_parts(teacher, student_config(architecture, theirs))
+    if not architecture.static:
+        choose_init(config.init, architecture, teacher)
+    if config.makes_exits:
+        check_exits(student)
     plan_export(config.backend, config.recipe)
     build_phases(
         method_of(config),
@@ -50,6 +61,18 @@ def check_student(config: DistillConfig, path: Path) -> None:
         config=method_settings(config, pooling_layers=config.pooling_layers or 1),
         task=config.task,
     )
+
+
+def check_exits(student: nn.Module) -> None:
+    """Make sure that a student can have exits.
+
+    Raises:
+        InputError: It has one layer, or is of a family whose layers can't be run one by one.
+    """
+    try:
+        ExitHeads(student)
+    except ModelError as error:
+        raise InputError(f"--early-exit and --layerdrop don't fit this student: {error}") from error
 
 
 def check_sharing(architecture: Architecture, teacher_config: PreTrainedConfig, task: str) -> None:
@@ -82,7 +105,12 @@ def method_of(config: DistillConfig) -> str:
 def mapped_layers(
     config: DistillConfig, student_layers: int, teacher_layers: int
 ) -> tuple[int, ...]:
-    """Map the layers; ``auto`` is what measured best on SST-2's dev (benchmarks/tune.py)."""
+    """Map the layers; ``auto`` is what measured best on SST-2's dev (benchmarks/tune.py).
+
+    A static student has none to map.
+    """
+    if not student_layers:
+        return ()
     strategy = config.layer_map
     if strategy == "auto":
         strategy = "alternate" if method_of(config) == "logits" else "uniform"
@@ -98,7 +126,8 @@ def method_settings(config: DistillConfig, **facts: Any) -> MethodSettings:
     """
     hidden_weight = config.hidden_weight
     if hidden_weight is None:  # 0 measured best for logits on SST-2's dev (benchmarks/tune.py)
-        hidden_weight = 0.0 if method_of(config) == "logits" else 1.0
+        without = config.static or method_of(config) == "logits"
+        hidden_weight = 0.0 if without else 1.0
     return MethodSettings(
         temperature=config.temperature,
         hard_weight=config.hard_weight,

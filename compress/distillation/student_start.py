@@ -7,15 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from compress.data.encoding import collate
+from compress.distillation.static_start import start_static
 from compress.distillation.student_check import check_sharing, mapped_layers
 from compress.models.student import Architecture, BuiltStudent, build_student, parse_student
 from compress.models.vocabulary import vocab_rows
 from compress.sharing.albert import Plan, to_albert
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from compress.distillation.config import DistillConfig
     from compress.training.teacher_step import ReadyTeacher
 
@@ -23,9 +26,15 @@ CALIBRATION_BATCHES, CALIBRATION_ROWS = 8, 32
 
 
 def start_student(
-    teacher: ReadyTeacher, config: DistillConfig
+    teacher: ReadyTeacher, config: DistillConfig, *, cache_dir: Path
 ) -> tuple[BuiltStudent, tuple[int, ...]]:
     """Build the student that the settings name.
+
+    Args:
+        teacher: Ready to answer.
+        config: The settings.
+        cache_dir: Where the teacher's vectors of single tokens go, which a static student is made
+            of.
 
     Returns:
         The student, and the 1-based teacher layer of each of its layers.
@@ -37,6 +46,9 @@ def start_student(
     architecture = parse_student(config.student, theirs)
     check_sharing(architecture, theirs, config.task)
     mapped = mapped_layers(config, architecture.num_hidden_layers, theirs.num_hidden_layers)
+    if architecture.static:
+        counts = _token_counts(teacher)
+        return start_static(architecture, teacher, config, cache_dir=cache_dir, counts=counts), ()
     built = build_student(
         architecture,
         teacher.model,
@@ -46,11 +58,7 @@ def start_student(
         calibration=_calibration(teacher),
     )
     if architecture.shares:
-        counts = np.bincount(
-            np.concatenate(teacher.encoded.train.rows.encoded.input_ids),
-            minlength=vocab_rows(teacher.model),
-        )
-        built = share_student(built, architecture, counts=torch.from_numpy(counts))
+        built = share_student(built, architecture, counts=_token_counts(teacher))
     return built, mapped
 
 
@@ -70,6 +78,19 @@ def share_student(
     )
     shared = to_albert(built.model, plan, counts=counts)
     return dataclasses.replace(built, model=shared.train())
+
+
+def set_dropout(model: nn.Module, probability: float) -> None:
+    """Set every dropout of a model while it trains; its configuration keeps the family's."""
+    for module in model.modules():
+        if isinstance(module, nn.Dropout):
+            module.p = probability
+
+
+def _token_counts(teacher: ReadyTeacher) -> Tensor:
+    """Count how often each token occurs in the train texts, int64 ``[V]``."""
+    ids = np.concatenate(teacher.encoded.train.rows.encoded.input_ids)
+    return torch.from_numpy(np.bincount(ids, minlength=vocab_rows(teacher.model)))
 
 
 def _calibration(teacher: ReadyTeacher) -> list[dict[str, Tensor]]:

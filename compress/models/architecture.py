@@ -1,4 +1,4 @@
-"""A student's architecture: four numbers or six, and the configuration that they make."""
+"""A student's architecture: a few numbers, and the configuration that they make."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from edgebert.errors import InputError
+from edgebert.formats.positions import max_positions
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig
@@ -18,7 +19,7 @@ class Architecture:
     """The numbers that make an encoder: four, and two more of one that is stored as an ALBERT.
 
     Attributes:
-        num_hidden_layers: ``L``.
+        num_hidden_layers: ``L``; 0 of a static student, see `compress.models.static_student`.
         hidden_size: ``H``, a multiple of the heads.
         num_attention_heads: ``A``.
         intermediate_size: ``I``, the width of the feed-forward part.
@@ -35,7 +36,7 @@ class Architecture:
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
-            if value is not None and value < 1:
+            if value is not None and value < (name != "num_hidden_layers"):
                 raise InputError(f"A student's {name} must be 1 or more, got {value}.")
         if self.hidden_size % self.num_attention_heads:
             raise InputError(
@@ -54,12 +55,19 @@ class Architecture:
             )
 
     @property
+    def static(self) -> bool:
+        """Whether it has no layers, only a vector for each token."""
+        return self.num_hidden_layers == 0
+
+    @property
     def shares(self) -> bool:
         """Whether it is stored as an ALBERT, the form that transformers has for ``E`` and ``G``."""
         return self.embedding_size is not None or self.num_hidden_groups is not None
 
     def __str__(self) -> str:
         """Write it as `parse_student` reads it."""
+        if self.static:
+            return f"static-{self.hidden_size}d"
         numbers = {letter: getattr(self, name) for letter, name in LETTERS.items()}
         return ",".join(f"{letter}={one}" for letter, one in numbers.items() if one is not None)
 
@@ -72,6 +80,8 @@ PRESETS = {
     "minilm-3l-384d": Architecture(3, 384, 12, 1536),
     "mini-2l-128d": Architecture(2, 128, 2, 512),
 }
+STATIC = "static-256d"  # or any other width
+STATIC_NORM = 2.0**15  # of a LayerNorm that does nothing: its scale, and the root of its eps
 PRUNED_HEADS = "edgebert_pruned_heads"  # in config.json: numbers of heads, from 0, by layer, from 0
 LETTERS = {
     "L": "num_hidden_layers",
@@ -81,6 +91,20 @@ LETTERS = {
     "E": "embedding_size",
     "G": "num_hidden_groups",
 }
+
+
+def static_size(text: str) -> int | None:
+    """Read the width of a static student out of its name; None for any other student.
+
+    Raises:
+        InputError: It is below 2.
+    """
+    match = re.fullmatch(r"static-(\d+)d", text)
+    if match is None:
+        return None
+    if int(match[1]) < 2:
+        raise InputError(f"A static student's width must be 2 or more, got {text!r}.")
+    return int(match[1])
 
 
 def parse_student(text: str, teacher_config: PreTrainedConfig) -> Architecture:
@@ -96,16 +120,24 @@ def parse_student(text: str, teacher_config: PreTrainedConfig) -> Architecture:
     """
     if text in PRESETS:
         return PRESETS[text]
+    if (size := static_size(text)) is not None:
+        return Architecture(0, size, 1, size)
     numbers: dict[str, int] = architecture_of(teacher_config)
     for part in text.split(","):
         match = re.fullmatch(r"\s*([LHAIEG])\s*=\s*(\d+)\s*", part)
         if match is None:
             raise InputError(
-                f"Unknown student {text!r}. Give one of {', '.join(PRESETS)}, or numbers like "
-                "L=4,H=312,A=12,I=1200 (layers, hidden size, heads, intermediate size), and E=64 "
-                "(embedding size) or G=1 (sets of weights that the layers share) where they differ."
+                f"Unknown student {text!r}. Give one of {', '.join(PRESETS)}, {STATIC}, or numbers "
+                "like L=4,H=312,A=12,I=1200 (layers, hidden size, heads, intermediate size), and "
+                "E=64 (embedding size) or G=1 (sets of weights that the layers share) where they "
+                "differ."
             )
         numbers[LETTERS[match[1]]] = int(match[2])
+    if numbers["num_hidden_layers"] == 0:
+        raise InputError(
+            f"A student's num_hidden_layers must be 1 or more, got 0; one without layers is "
+            f"{STATIC}, of any width."
+        )
     return Architecture(**numbers)
 
 
@@ -125,11 +157,14 @@ def student_config(
 ) -> PreTrainedConfig:
     """Make a student's configuration: the teacher's family, vocabulary and labels, other sizes.
 
-    A factorised embedding (ELECTRA, ALBERT) keeps its width.
+    A factorised embedding (ELECTRA, ALBERT) keeps its width. A static student is always a BERT.
 
     Raises:
-        InputError: A MobileBERT student of another width; its bottlenecks have no such sizes.
+        InputError: A MobileBERT student of another width; its bottlenecks have no such sizes. A
+            static student that is wider than its teacher.
     """
+    if architecture.static:
+        return _static_config(architecture.hidden_size, teacher_config)
     widths = ("hidden_size", "num_attention_heads", "intermediate_size")
     teacher = architecture_of(teacher_config)
     if teacher_config.model_type == "mobilebert" and any(
@@ -150,3 +185,26 @@ def student_config(
     if hasattr(config, PRUNED_HEADS):  # the student's own layers have all of theirs
         delattr(config, PRUNED_HEADS)
     return config
+
+
+def _static_config(size: int, teacher_config: PreTrainedConfig) -> PreTrainedConfig:
+    from transformers import BertConfig
+
+    if size > teacher_config.hidden_size:
+        raise InputError(
+            "A static student has at most the width of its teacher's vectors, "
+            f"{teacher_config.hidden_size}, got {size}; use --student "
+            f"static-{teacher_config.hidden_size}d."
+        )
+    settings = teacher_config.to_dict()
+    return BertConfig(
+        vocab_size=teacher_config.vocab_size,
+        hidden_size=size,
+        num_hidden_layers=0,
+        num_attention_heads=1,
+        intermediate_size=size,
+        max_position_embeddings=max_positions(settings) or BertConfig().max_position_embeddings,
+        type_vocab_size=settings.get("type_vocab_size") or 1,
+        layer_norm_eps=STATIC_NORM**2,
+        pad_token_id=teacher_config.pad_token_id,
+    )

@@ -31,7 +31,7 @@ def find_basis(
         ``P``, float64 ``[H_teacher, H_student]``, and the hidden states' second moment, float64
         ``[H_teacher, H_teacher]``.
     """
-    moment = _second_moment(_hidden_states(teacher, calibration))
+    moment = second_moment(_hidden_states(teacher, calibration))
     if hidden_size == len(moment):
         return torch.eye(hidden_size, dtype=torch.float64), moment
     vectors = torch.linalg.eigh(moment).eigenvectors  # columns, least energy first
@@ -64,7 +64,12 @@ def _embedding_states(teacher: PreTrainedModel) -> Tensor:
     return states
 
 
-def _second_moment(states: Iterable[Tensor]) -> Tensor:
+def second_moment(states: Iterable[Tensor]) -> Tensor:
+    """Average the outer products of vectors ``[rows, H]``, float64 ``[H, H]``.
+
+    Raises:
+        ModelError: There is none.
+    """
     total, count = None, 0
     for rows in states:
         wide = rows.double().cpu()

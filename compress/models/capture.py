@@ -108,12 +108,13 @@ def forward_features(model: nn.Module, batch: Mapping[str, Tensor], wanted: Want
             "for the task, or a method without soft targets."
         )
     features = Features(logits=logits)
-    if need_hidden:
-        features.hidden = {i: output.hidden_states[i] for i in wanted.hidden_states}
+    if need_hidden:  # of a model without layers the library lists none
+        states = output.hidden_states or (output.last_hidden_state,)
+        features.hidden = {i: states[i] for i in wanted.hidden_states}
     if wanted.pooled is not None:
-        hidden = output.hidden_states[-1]
+        hidden = states[-1]
         if wanted.pooling_layers > 1:
-            hidden = torch.stack(output.hidden_states[-wanted.pooling_layers :]).mean(dim=0)
+            hidden = torch.stack(states[-wanted.pooling_layers :]).mean(dim=0)
         features.pooled = pool(hidden, batch["attention_mask"], wanted.pooled)
     if wanted.relations:
         features.num_heads = int(_config(model).num_attention_heads)
@@ -148,10 +149,10 @@ def model_inputs(model: nn.Module, batch: Mapping[str, Tensor]) -> dict[str, Ten
 
 def require_layers(model: nn.Module, wanted: Wanted) -> None:
     """Raise an `InputError` when a wanted layer is not one of the model's."""
-    count = int(_config(model).num_hidden_layers)
+    count = int(_config(model).num_hidden_layers)  # 0 of a static student
     bad = [i for i in wanted.hidden_states if not 0 <= i <= count]
     bad += [i for i in wanted.relations if not 1 <= i <= count]
-    bad += [wanted.pooling_layers] if not 1 <= wanted.pooling_layers <= count else []
+    bad += [wanted.pooling_layers] if not 1 <= wanted.pooling_layers <= max(1, count) else []
     if bad:
         raise InputError(
             f"{type(model).__name__} has layers 1 to {count} (0 is the embedding output), "

@@ -51,7 +51,7 @@ logger = logging.getLogger(__name__)
 CALIBRATION_TOKENS = 16_384
 
 Init = Literal["auto", "layers", "projected", "random"]
-UsedInit = Literal["layers", "projected", "random"]
+UsedInit = Literal["layers", "projected", "random", "static", "checkpoint"]
 
 
 @dataclass(frozen=True)
@@ -128,10 +128,16 @@ def build_student(
 
 
 def same_parts(teacher: PreTrainedModel, config: PreTrainedConfig) -> PreTrainedModel:
-    """Make a model of the teacher's class; without a pooler where the teacher has none."""
-    if getattr(teacher, "pooler", 0) is not None:  # a model with a head decides by itself
+    """Make a model of the teacher's class; without a pooler where the teacher has none.
+
+    A static student is a BERT without a pooler, whatever the teacher.
+    """
+    from transformers import BertModel
+
+    static = not config.num_hidden_layers
+    if not static and getattr(teacher, "pooler", 0) is not None:  # one with a head decides itself
         return type(teacher)(config)
-    maker: Any = type(teacher)
+    maker: Any = BertModel if static else type(teacher)
     model: PreTrainedModel = maker(config, add_pooling_layer=False)
     return model
 

@@ -105,7 +105,8 @@ class VectorHeads:
     """How student and teacher make one vector of a text.
 
     Attributes:
-        pooling: Of both.
+        pooling: Of both, unless the student's is another.
+        student_pooling: Of the student, where it is another than the teacher's.
         student_layers: How many of the student's last layers are averaged.
         teacher_layers: As many of the teacher's, or more.
         student_dense: What comes after the student's pooling.
@@ -113,6 +114,7 @@ class VectorHeads:
     """
 
     pooling: Pooling
+    student_pooling: Pooling | None = None
     student_layers: int = 1
     teacher_layers: int = 1
     student_dense: nn.Module = field(default_factory=nn.Identity)
@@ -121,7 +123,8 @@ class VectorHeads:
     @property
     def student_wanted(self) -> Wanted:
         """What to capture of the student."""
-        return Wanted(logits=False, pooled=self.pooling, pooling_layers=self.student_layers)
+        pooling = self.student_pooling or self.pooling
+        return Wanted(logits=False, pooled=pooling, pooling_layers=self.student_layers)
 
     @property
     def teacher_wanted(self) -> Wanted:
