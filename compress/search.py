@@ -50,14 +50,17 @@ def search(config: SearchConfig, *, data: TaskData | None = None) -> SearchResul
 
     set_threads(config.threads)
     from compress.artifacts.exporters import plan_export
+    from compress.models.pretrained import task_config
     from compress.models.teachers import resolve_teacher
     from compress.searching.records import RESULT_NAME, load_result
     from compress.searching.run import run_search
+    from compress.searching.shapes import make_space
     from compress.work import open_work
 
     plan_export((config.engine,), config.recipe)
     device = resolve_device(config.device)
     found = resolve_teacher(config.teacher, no_fallback=config.no_fallback)
+    make_space(config, task_config(found.path, config.task), (1,))  # refuses shapes, before work
     with open_work(config, keep=KEPT) as work:
         if work is None:
             text = (config.output_dir / RESULT_NAME).read_text(encoding="utf-8")

@@ -20,6 +20,7 @@ from compress.distillation.config import DistillConfig
 from compress.distillation.imitate import Imitation
 from compress.scoring.scores import SELF_METRICS
 from compress.searching.budget import Cost
+from compress.searching.clock import Clock
 from compress.searching.grounds import Grounds, best_kept
 from compress.searching.records import Finalist, Tried
 from edgebert.errors import GateError
@@ -34,23 +35,32 @@ Trained = tuple[Tried, Imitation, DistillConfig]
 
 
 def measure_finalists(
-    grounds: Grounds, trained: Mapping[int, Trained]
+    grounds: Grounds, trained: Mapping[int, Trained], clock: Clock
 ) -> tuple[tuple[Finalist, ...], list[str]]:
     """Export each student, gate it, and time all artifacts by turns.
+
+    The most promising one is exported in any case, the others as long as there is time for one more
+    and for the chosen one.
 
     Args:
         grounds: What the search stands on.
         trained: Of `compress.searching.finals.Finals`.
+        clock: Of the search.
 
     Returns:
         The artifacts that passed their gates, and what a reader must know of them.
     """
     notes: list[str] = []
-    found = [
-        (folder, record)
-        for number, one in trained.items()
-        for folder, record in _exported(grounds, number, one, notes)
-    ]
+    found: list[tuple[Path, dict[str, Any]]] = []
+    longest_s = 0.0
+    for done, number in enumerate(promising_first(grounds, trained)):
+        if done and clock.left_s() < 2 * longest_s:
+            notes.append(f"time was too short to export more than {done} students")
+            break
+        before = clock.spent_s
+        found += _exported(grounds, number, trained[number], notes)
+        longest_s = max(longest_s, clock.spent_s - before)
+        clock.save()
     if not found:
         return (), notes
     times = _times(grounds, found, notes)
@@ -59,6 +69,18 @@ def measure_finalists(
         cost = Cost(size_bytes=record.pop("size_bytes"), latency_ms=times[record["name"]])
         finalists.append(Finalist(**record, cost=cost))
     return tuple(finalists), notes
+
+
+def promising_first(grounds: Grounds, trained: Mapping[int, Trained]) -> list[int]:
+    """Order students before their export: those that may do, the cheapest of them first."""
+
+    def rank(number: int) -> tuple[bool, float, float]:
+        tried, imitation, _ = trained[number]
+        kept, budget = best_kept(grounds, imitation), grounds.budget
+        paid = 0.0 if tried.cost is None else budget.paid(tried.cost)
+        return kept < budget.least_kept, paid, -kept
+
+    return sorted(trained, key=rank)
 
 
 def _exported(

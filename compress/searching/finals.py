@@ -78,8 +78,10 @@ class Finals:
         """Say how many steps a training may have; None for all that are asked for, 0 for none."""
         config = self._grounds.config
         wanted = config.max_steps or config.num_train_epochs * epoch_steps(self._grounds, shape)
-        left = self._clock.left_s(self._part)
-        fitting = int(left / (one.step_s or 1e-9))
+        step_s = one.step_s or 1e-9
+        around_s = max(0.0, one.seconds - self._short_steps * step_s)  # its start, its measurements
+        left_s = max(0.0, self._clock.left_s(self._part) - around_s)
+        fitting = int(left_s / step_s)
         if fitting >= wanted:
             return config.max_steps
         if self.trained:

@@ -66,7 +66,7 @@ def run_search(
     journal = Journal(work, seed=config.seed)
     try:
         with watch.step("shapes"):
-            starts = good_starts(grounds)
+            starts = good_starts(grounds, clock)
             journal.seed_with(starts)
             plan = make_plan(grounds, clock, starts, work / "plan.json")
         trials = ShortTrials(grounds, journal, clock, steps=plan.short_steps, part=plan.search_part)
@@ -77,7 +77,7 @@ def run_search(
     finals = Finals(grounds, clock, short_steps=plan.short_steps, part=FINAL_PART)
     with watch.step("finals"):
         finals.run(journal.tried())
-        finalists, notes = measure_finalists(grounds, finals.trained)
+        finalists, notes = measure_finalists(grounds, finals.trained, clock)
     result = SearchResult(
         goal=grounds.budget.goal,
         budget=grounds.budget,

@@ -21,6 +21,7 @@ SPEED_STEPS = 12  # of a training whose speed alone is looked at
 LEAST_STEPS = 20  # of a short training
 AT_LEAST = 16  # short trainings that there is to be time for
 SEARCH_SHARE = 0.55  # of the time that is left after the teacher
+SWEEP_PART = 0.25  # of the time limit: no shape is looked for after it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,11 +37,15 @@ class Plan:
     search_part: float
 
 
-def good_starts(grounds: Grounds) -> list[dict[str, int]]:
+def good_starts(grounds: Grounds, clock: Clock) -> list[dict[str, int]]:
     """Choose shapes that are tried first: of each width the deepest that fits, and its ALBERT.
 
     Of all the shapes that a budget allows, the largest have the best scores; which width is the
     best, only a training tells.
+
+    Args:
+        grounds: What trainings stand on.
+        clock: Of the search.
 
     Returns:
         Places in the space, the widest first.
@@ -50,6 +55,9 @@ def good_starts(grounds: Grounds) -> list[dict[str, int]]:
         return list(space.places())
     starts: list[dict[str, int]] = []
     for width in reversed(range(len(space.dimensions["H"]))):
+        if starts and not clock.left_s(SWEEP_PART):
+            logger.info("Time is too short to look for the deepest shape of more widths.")
+            break
         widest = dict.fromkeys(space.dimensions, 0)
         widest |= {"H": width, "I": len(space.dimensions["I"]) - 1}
         if (plain := _deepest(grounds, widest)) is not None:

@@ -127,8 +127,8 @@ def test_one_limit_alone_is_wrong_usage(lab, capsys):
     assert "Give exactly two of --max-drop, --max-size, --max-latency" in capsys.readouterr().err
 
 
-def test_a_shape_that_cannot_be_had_is_refused_before_any_trial(lab, tmp_path, monkeypatch):
-    monkeypatch.setattr(search_run, "Journal", None)  # would be opened first
+def test_a_shape_that_cannot_be_had_is_refused_before_any_work(lab, tmp_path, monkeypatch):
+    monkeypatch.setattr(search_run, "run_search", None)  # would be called
     with pytest.raises(InputError, match="num_hidden_groups must be a divisor of its 2 layers"):
         compress.search(settings(lab, tmp_path / "found", student="L=2,G=3"))
     assert list(tmp_path.iterdir()) == []
