@@ -56,6 +56,7 @@ def distill(
     set_threads(config.threads)
     from compress.distillation.augmentation import AUGMENTED
     from compress.distillation.ensemble import resolve_members
+    from compress.distillation.given_student import check_given
     from compress.distillation.student_check import check_student
     from compress.models.teachers import resolve_teacher
     from compress.report import load_report
@@ -64,7 +65,7 @@ def distill(
     device = resolve_device(config.device)
     found = resolve_teacher(config.teacher, no_fallback=config.no_fallback)
     members = resolve_members(config, found)
-    check_student(config, found.path)
+    (check_given if config.given else check_student)(config, found.path)
     kept = ("teacher", AUGMENTED, *(f"teacher-{i}" for i in range(2, 2 + len(members))))
     with open_work(config, keep=kept) as work:
         if work is None:
@@ -85,6 +86,7 @@ def _run(
     from compress.data.load import load_data
     from compress.distillation.augmentation import augment, with_augmented
     from compress.distillation.ensemble import ask_teachers, check_members
+    from compress.distillation.given_student import imitate_on
     from compress.distillation.imitate import imitate
     from compress.stopwatch import Stopwatch
 
@@ -104,7 +106,7 @@ def _run(
         if len(teachers) > 1:
             ensemble = ask_teachers(ready, teachers, data, config, work=work, device=device)
     with watch.step("distill"):
-        imitation = imitate(
+        imitation = (imitate_on if config.given else imitate)(
             ready, data, config, work=work, ensemble=ensemble, extra_terms=extra_terms
         )
     notes = _notes(data, config, ensemble)
@@ -162,7 +164,7 @@ def command(config: DistillConfig) -> int:
         logger.error(
             "%s/%s was refused: %s", row.backend, row.precision, " ".join(row.gate.reasons)
         )
-    return EXIT_GATE if report.refused else 0
+    return 0 if report.passed else EXIT_GATE
 
 
 sys.modules[__name__].__class__ = StepModule

@@ -64,7 +64,7 @@ def ship(
     """
     to_cpu(teacher.model, teacher.encoded.dev.head)  # timed where the artifacts run
     model = imitation.built.model
-    earlier = earlier_steps(found.path)
+    earlier = earlier_steps(Path(config.student) if config.given else found.path)
     with watch.step("teacher_score"):
         first, note = first_teacher(
             earlier,
