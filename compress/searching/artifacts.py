@@ -14,7 +14,7 @@ import torch
 
 from compress.artifacts.exporters import get_exporter, plan_export
 from compress.artifacts.make import open_engine
-from compress.artifacts.timing import QUIET_SHARE, core_share, one_text_latency
+from compress.artifacts.timing import QUIET_SHARE
 from compress.bundles.export import export_bundle
 from compress.distillation.config import DistillConfig
 from compress.distillation.imitate import Imitation
@@ -22,6 +22,7 @@ from compress.scoring.scores import SELF_METRICS
 from compress.searching.budget import Cost
 from compress.searching.clock import Clock
 from compress.searching.grounds import Grounds, best_kept
+from compress.searching.latency import quietest_latency
 from compress.searching.records import Finalist, Tried
 from edgebert.errors import GateError
 from edgebert.files import write_json
@@ -149,10 +150,13 @@ def _times(
             backend = open_engine(exporter, folder / record["path"], threads)
             opened.callback(backend.close)
             backends[record["name"]] = backend
-        share = core_share(threads)
-        length = grounds.config.max_length
-        times = one_text_latency(backends, tokens=tokens, max_length=length, repeats=REPEATS)
-        share = min(share, core_share(threads))
+        times, share = quietest_latency(
+            backends,
+            tokens=tokens,
+            max_length=grounds.config.max_length,
+            threads=threads,
+            repeats=REPEATS,
+        )
     if share < QUIET_SHARE:
         notes.append(
             f"the machine was busy while the finalists were timed (each thread got {share:.0%} of "

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import shutil
 import tempfile
 from contextlib import ExitStack
 from dataclasses import asdict
@@ -18,13 +17,12 @@ from compress.artifacts.exporters import get_exporter, plan_export
 from compress.artifacts.make import FAILURES, open_engine
 from compress.artifacts.quantizer import Exporter
 from compress.artifacts.tflite_graph import lengths_for
-from compress.artifacts.timing import one_text_latency
 from compress.distillation.imitate import student_head
-from compress.models.architecture import Architecture, parse_student
 from compress.models.student import BuiltStudent
 from compress.searching.budget import Budget, Cost
 from compress.searching.config import SearchConfig
 from compress.searching.estimate import Estimator
+from compress.searching.latency import quietest_latency
 from compress.searching.shapes import Shape
 from compress.training.teacher_step import ReadyTeacher
 from edgebert.files import write_json
@@ -41,9 +39,6 @@ SURELY = 1.15  # times the limit: above it nothing that computes as much is meas
 
 class ShapeMeter:
     """Measures shapes once, also over the runs of a resumed search.
-
-    Times of a busy machine are all too long, so each shape takes turns with the first one that was
-    measured, and its times are scaled to the best that this one ever had.
 
     Args:
         estimator: Makes the models.
@@ -65,25 +60,16 @@ class ShapeMeter:
         self._file, self._folder = work / "shapes.json", work / "shapes"
         self._known: dict[str, dict[str, Any]] = {}
         self._shapes: dict[str, Shape] = {}
-        self._reference: tuple[Shape, Backend] | None = None
-        self._best_ms: float | None = None
-        self._opened = ExitStack()
         if self._file.is_file():
-            stored = json.loads(self._file.read_text(encoding="utf-8"))
-            self._known, self._best_ms = stored["shapes"], stored["reference_ms"]
-
-    def close(self) -> None:
-        """Close what is open, and remove the files."""
-        self._opened.close()
-        shutil.rmtree(self._folder, ignore_errors=True)
+            self._known = json.loads(self._file.read_text(encoding="utf-8"))
 
     def costs(self, shape: Shape) -> dict[str, Cost]:
         """Measure a shape, by precision; empty where the engine can't hold it."""
         key = shape.runs_like
-        self._shapes.setdefault(key, shape)
         if key not in self._known:
             self._known[key] = {"vocab_size": shape.vocab_size, "costs": self._measure(shape)}
-            write_json(self._file, {"reference_ms": self._best_ms, "shapes": self._known})
+            write_json(self._file, self._known)
+        self._shapes.setdefault(key, shape)
         known = self._known[key]
         then = Shape(shape.architecture, known["vocab_size"])
         return {
@@ -121,51 +107,26 @@ class ShapeMeter:
         return self._estimator.size_bytes(shape, backend, precision, lengths=lengths)
 
     def _measure(self, shape: Shape) -> dict[str, dict[str, float]]:
-        if self._reference is None and (first := next(iter(self._known), None)) is not None:
-            known = Shape(self._architecture(first), self._known[first]["vocab_size"])
-            self._set_reference(known)
         self._folder.mkdir(exist_ok=True)
-        with (
-            ExitStack() as opened,
-            tempfile.TemporaryDirectory(dir=self._folder) as folder,
-        ):
+        tokens = np.minimum(self._teacher.encoded.dev.token_stream, shape.vocab_size - 1)
+        with ExitStack() as opened, tempfile.TemporaryDirectory(dir=self._folder) as folder:
             made = self._make(shape, Path(folder), opened)
             if not made:
                 return {}
-            times = self._times({name: backend for name, (_, backend) in made.items()}, shape)
-            if self._reference is None:
-                self._best_ms = times[next(iter(made))]
-                self._set_reference(shape)
+            times, _ = quietest_latency(
+                {name: backend for name, (_, backend) in made.items()},
+                tokens=tokens,
+                max_length=self._length,
+                threads=torch.get_num_threads(),
+                repeats=REPEATS,
+            )
             return {
                 name: asdict(Cost(size_bytes=size, latency_ms=round(times[name], 4)))
                 for name, (size, _) in made.items()
             }
 
-    def _times(self, backends: dict[str, Backend], shape: Shape) -> dict[str, float]:
-        """Time by turns with the reference; give milliseconds as on the quietest moment seen."""
-        runs = dict(backends)
-        vocab_size = shape.vocab_size
-        if self._reference is not None:
-            runs["reference"] = self._reference[1]
-            vocab_size = min(vocab_size, self._reference[0].vocab_size)
-        tokens = np.minimum(self._teacher.encoded.dev.token_stream, vocab_size - 1)
-        times = one_text_latency(runs, tokens=tokens, max_length=self._length, repeats=REPEATS)
-        if self._reference is None or self._best_ms is None:
-            return times
-        now = times.pop("reference")
-        self._best_ms = min(self._best_ms, now)
-        return {name: value * self._best_ms / now for name, value in times.items()}
-
-    def _set_reference(self, shape: Shape) -> None:
-        """Keep an FP32 artifact open."""
-        folder = self._folder / "reference"
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True)
-        made = self._make(shape, folder, self._opened, int8=False)
-        self._reference = (shape, next(iter(made.values()))[1])
-
     def _make(
-        self, shape: Shape, folder: Path, opened: ExitStack, *, int8: bool = True
+        self, shape: Shape, folder: Path, opened: ExitStack
     ) -> dict[str, tuple[int, Backend]]:
         """Write and open the artifacts of a shape: bytes and engine by precision."""
         exporter, threads = self._exporter, torch.get_num_threads()
@@ -181,11 +142,10 @@ class ShapeMeter:
         try:
             exporter.export_fp32(model, head, source, max_length=self._length)
             made["fp32"] = self._open(exporter.fp32_path, folder, threads, opened)
-            if int8:
-                exporter.quantize(
-                    source, target, recipe=self._recipe, calibration=self._calibration(shape)
-                )
-                made["int8"] = self._open(exporter.int8_path, folder, threads, opened)
+            exporter.quantize(
+                source, target, recipe=self._recipe, calibration=self._calibration(shape)
+            )
+            made["int8"] = self._open(exporter.int8_path, folder, threads, opened)
         except FAILURES as error:
             logger.info("%s on %s: %s", shape, exporter.backend, error)
         return made
@@ -205,9 +165,6 @@ class ShapeMeter:
                 Batch(row, np.ones_like(row), np.zeros_like(row), np.zeros(1, dtype=np.int64))
             )
         return batches
-
-    def _architecture(self, text: str) -> Architecture:
-        return parse_student(text, self._teacher.model.config)
 
 
 def _exporter_of(backend: str) -> Exporter:

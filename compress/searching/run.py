@@ -64,16 +64,13 @@ def run_search(
     clock.save()
     grounds = _grounds(config, whole, data, work, device)
     journal = Journal(work, seed=config.seed)
-    try:
-        with watch.step("shapes"):
-            starts = good_starts(grounds, clock)
-            journal.seed_with(starts)
-            plan = make_plan(grounds, clock, starts, work / "plan.json")
-        trials = ShortTrials(grounds, journal, clock, steps=plan.short_steps, part=plan.search_part)
-        with watch.step("trials"):
-            trials.run()
-    finally:
-        grounds.meter.close()
+    with watch.step("shapes"):
+        starts = good_starts(grounds, clock)
+        journal.seed_with(starts)
+        plan = make_plan(grounds, clock, starts, work / "plan.json")
+    trials = ShortTrials(grounds, journal, clock, steps=plan.short_steps, part=plan.search_part)
+    with watch.step("trials"):
+        trials.run()
     finals = Finals(grounds, clock, short_steps=plan.short_steps, part=FINAL_PART)
     with watch.step("finals"):
         finals.run(journal.tried())
