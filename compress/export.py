@@ -130,13 +130,8 @@ def export_with_report(
     earlier = _manifest(found.path)
     max_length = _max_length(config, layout, found.path, earlier)
     data, loaded = load_inputs(config, found.path)
-    entry = lineage_entry(
-        config.step,
-        config_to_dict(config),
-        data,
-        model=found.used,
-        baseline=model_place(found.path),
-    )
+    settings, place = config_to_dict(config), model_place(found.path)
+    entry = lineage_entry(config.step, settings, data, model=found.used, baseline=place)
     head = with_saved_exits(_head(config, layout, loaded, data, earlier), loaded, found.path)
     steps = earlier_steps(found.path)
     stride = earlier.stride if earlier and config.doc_stride is None else config.doc_stride

@@ -45,6 +45,8 @@ from edgebert.types import Batch, FloatArray
 
 logger = logging.getLogger(__name__)
 
+PRECISIONS = ("fp32", "int8")  # of segments
+
 
 def with_saved_exits(head: TaskHead, loaded: LoadedModel, path: Path) -> TaskHead:
     """Give a checkpoint's head with the exits that stand beside it, if it has some.
@@ -119,8 +121,10 @@ def add_exits(
         fp32: dict[str, _Made] = {}
         for whole in artifacts:
             backend, precision = whole.artifact.backend, whole.artifact.precision
-            if backend not in EXPORT or (precision != "fp32" and backend not in fp32):
+            if backend not in EXPORT or precision not in PRECISIONS:
                 continue
+            if precision != "fp32" and backend not in fp32:
+                continue  # without FP32 an engine gets no INT8 either
             try:
                 one = _make(job, whole, manifest, fp32.get(backend))
             except FAILURES as error:
