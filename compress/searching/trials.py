@@ -13,7 +13,7 @@ from optuna import TrialPruned
 from optuna.trial import Trial
 
 from compress.options import RUN_NAME
-from compress.searching.budget import Cost
+from compress.searching.budget import Budget, Cost
 from compress.searching.clock import Clock
 from compress.searching.grounds import Grounds, StepClock, best_kept, fitting_cost, teach
 from compress.searching.journal import Journal
@@ -103,7 +103,7 @@ class ShortTrials:
         blank = dataclasses.replace(blank, precision=found[0], cost=found[1])
         tried = self._teach(trial, shape, blank, found[1], resume=resume)
         tried = dataclasses.replace(tried, seconds=round(time.monotonic() - began, 1))
-        return self._journal.close(trial, tried, value=self._value(tried))
+        return self._journal.close(trial, tried, value=value_of(self._grounds.budget, tried))
 
     def _teach(
         self, trial: Trial, shape: Shape, blank: Tried, cost: Cost, *, resume: bool
@@ -146,17 +146,25 @@ class ShortTrials:
         logger.info("trial %d, %s: %s", trial.number, shape, _told(tried))
         return dataclasses.replace(tried, step_s=clock.step_s)
 
-    def _value(self, tried: Tried) -> float | None:
-        """Say how good a trial is: where cost is the goal, the cheaper of those that may do."""
-        if tried.kept is None or tried.cost is None:
-            return None
-        budget = self._grounds.budget
-        if budget.goal == "score":
-            return tried.kept
-        lacking = 1 - WON_BACK * (1 - tried.kept) - budget.least_kept
-        if lacking < 0:
-            return lacking
-        return 1 / (1 + budget.paid(tried.cost) / UNITS[budget.goal])
+
+def value_of(budget: Budget, tried: Tried) -> float | None:
+    """Say how good a trial is: where cost is the goal, the cheaper of those that may do.
+
+    Args:
+        budget: The limits.
+        tried: What the trial came to.
+
+    Returns:
+        The higher the better; None where it was dropped or stopped.
+    """
+    if tried.kept is None or tried.cost is None:
+        return None
+    if budget.goal == "score":
+        return tried.kept
+    lacking = 1 - WON_BACK * (1 - tried.kept) - budget.least_kept
+    if lacking < 0:
+        return lacking
+    return 1 / (1 + budget.paid(tried.cost) / UNITS[budget.goal])
 
 
 def _told(tried: Tried) -> str:

@@ -10,6 +10,7 @@ from compress.searching.budget import Budget, Cost
 from compress.searching.finals import next_final
 from compress.searching.journal import JOURNAL_NAME, PEERS, Journal
 from compress.searching.records import Tried
+from compress.searching.trials import value_of
 
 DIMENSIONS = {"L": 6, "H": 7}
 
@@ -151,3 +152,16 @@ def test_a_success_sends_on_to_a_smaller_one_if_that_may_do():
 def test_a_failure_sends_on_to_a_larger_one():
     assert next_of(SMALLEST, {2: 0.94}) == 3
     assert next_of(SMALLEST, {2: 0.94, 3: 0.94}) == 1  # the best that is left, after all
+
+
+def test_where_score_counts_a_trial_is_worth_what_it_kept():
+    assert value_of(SCORE, SHORT[1]) == 0.90
+    assert value_of(SCORE, tried(9, kept=None, outcome="stopped")) is None
+
+
+def test_where_size_counts_the_smaller_of_those_that_may_do_is_worth_more():
+    values = [value_of(SMALLEST, one) for one in SHORT]
+    assert values[0] == pytest.approx(0.95 * -1 + 1 - 0.6 * 0.2)  # 88 % at the end, not 95
+    assert values[1] == pytest.approx(1 - 0.6 * 0.1 - 0.95)
+    assert values[2] == pytest.approx(1 / 5)  # 4 MB
+    assert values[3] == pytest.approx(1 / 9)  # 8 MB
