@@ -63,6 +63,11 @@ class SearchConfig(DistillConfig):
                 "--extra-teacher can't be had in a search; search with one teacher, then distill "
                 "the found shape from several."
             )
+        if self.makes_exits:
+            raise InputError(
+                "--early-exit and --layerdrop can't be had in a search, which times whole models; "
+                "distill the found shape with exits."
+            )
         require_at_least("num_trials", self.num_trials, 1)
         for size in self.vocab_size:
             require_at_least("vocab_size", size, 1)

@@ -17,6 +17,7 @@ from compress.searching.table import HEADS, finalist_cells, goal_words
 
 _WIDTH, _HEIGHT = 460.0, 300.0
 _LEFT, _RIGHT, _TOP, _BOTTOM = 50.0, 14.0, 14.0, 40.0
+FAR = 2.5  # times the dearest dot: a limit beyond would press all dots together
 _OWN = """
 .scatter text{font-size:11px;fill:var(--soft)}
 .scatter .short{fill:none;stroke:var(--teacher);stroke-width:1.4}
@@ -95,7 +96,7 @@ def _scatter(
         finals.append(_Dot(of(one.cost), one.kept, kind, f"trial {one.name}, {one.student}"))
     axes = _Axes([*dots, *finals], limit=limit, least=1 - (result.budget.max_drop or 0.0))
     front = " ".join(f"{axes.x(dot.x):.1f},{axes.y(dot.y):.1f}" for dot in _front(finals))
-    shapes = [axes.draw(label, limit, result.budget.max_drop)]
+    shapes = [axes.draw(label, result.budget.max_drop)]
     shapes.append(el("polyline", points=front, cls="front"))
     for dot in (*dots, *finals):
         said = f"{dot.said}: {show.percent(dot.y)} kept, {show.digits(dot.x)} {label.split(',')[0]}"
@@ -127,7 +128,9 @@ class _Axes:
     """Cost to the right on a scale of powers, the kept part upwards."""
 
     def __init__(self, dots: Sequence[_Dot], *, limit: float | None, least: float) -> None:
-        xs = [dot.x for dot in dots] + ([limit] if limit else [])
+        xs = [dot.x for dot in dots]
+        self._limit = limit if limit is not None and limit <= FAR * max(xs) else None
+        xs += [self._limit] if self._limit is not None else []
         self._low, self._high = math.log(min(xs) * 0.85), math.log(max(xs) * 1.18)
         ys = [*(dot.y for dot in dots), least, 1.0]
         room = 0.06 * (max(ys) - min(ys)) or 0.01
@@ -141,7 +144,8 @@ class _Axes:
         part = (value - self._bottom) / (self._top - self._bottom)
         return _HEIGHT - _BOTTOM - (_HEIGHT - _TOP - _BOTTOM) * part
 
-    def draw(self, label: str, limit: float | None, max_drop: float | None) -> Markup:
+    def draw(self, label: str, max_drop: float | None) -> Markup:
+        """Draw the grid, the numbers, the teacher's line and the limits."""
         parts = []
         for tick in ticks_of(self._bottom, self._top, wanted=5):
             y = self.y(tick)
@@ -157,16 +161,20 @@ class _Axes:
         if max_drop is not None:
             least = self.y(1 - max_drop)
             parts.append(el("line", **across, y1=least, y2=least, cls="limit"))
-        if limit is not None:
-            x = self.x(limit)
+        if self._limit is not None:
+            x = self.x(self._limit)
             parts.append(el("line", x1=x, x2=x, y1=_TOP, y2=_HEIGHT - _BOTTOM, cls="limit"))
         return join(*parts)
 
     def _powers(self) -> list[float]:
         low, high = math.exp(self._low), math.exp(self._high)
         powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-        all_ticks = [factor * 10.0**power for power in powers for factor in (1, 2, 3, 5)]
-        return [tick for tick in all_ticks if low <= tick <= high]
+        for factors in ((1, 2, 5), (1, 1.5, 2, 3, 4, 5, 6, 7, 8, 9)):
+            ticks = [factor * 10.0**power for power in powers for factor in factors]
+            shown = [tick for tick in ticks if low <= tick <= high]
+            if len(shown) >= 3:
+                break
+        return shown
 
 
 def _finalists(result: SearchResult) -> Markup:

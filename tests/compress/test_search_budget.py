@@ -92,6 +92,7 @@ def test_times_are_read_with_their_unit(text, latency_ms):
         ({"backend": ("onnx", "tflite")}, "A search is for one engine"),
         ({"backend": ("coreml",)}, "Unknown backend 'coreml'"),
         ({"extra_teacher": ("base",)}, "--extra-teacher can't be had in a search"),
+        ({"early_exit": True}, "--early-exit and --layerdrop can't be had in a search"),
         ({"num_trials": 0}, "num_trials must be 1 or more, got 0"),
         ({"time_limit": 0.0}, "time_limit must be minutes above 0, got 0.0"),
         ({"vocab_size": (0,)}, "vocab_size must be 1 or more, got 0"),
