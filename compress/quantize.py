@@ -1,4 +1,4 @@
-"""Find the best way to INT8 on each engine: ``python -m compress.quantize``."""
+"""Find the best way to INT8 and to INT4 on each engine: ``python -m compress.quantize``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CANDIDATES_NAME = "quantize.json"
 
 @dataclass(frozen=True, kw_only=True)
 class QuantizeConfig(ExportConfig):
-    """Try every way to INT8 on each engine, and write a bundle with the best that passes."""
+    """Try every way to INT8 and INT4 on each engine; write a bundle with the best that pass."""
 
     calibration: Literal["min-max", "percentile", "entropy"] | None = option(
         None,
@@ -42,11 +42,12 @@ class QuantizeConfig(ExportConfig):
 
 
 def quantize(config: QuantizeConfig) -> ExportResult:
-    """Write a model as a bundle whose INT8 artifacts are the best of all recipes.
+    """Write a model as a bundle whose INT8 and INT4 artifacts are the best of all recipes.
 
-    Each recipe is made, held against its gate on dev, with the parts that hurt most left in FP32
-    where it must be, and timed beside the others. Of those that pass, the fastest on one text of 32
-    tokens is kept; of those within 5 % of it, the one nearest to FP32. What each came to stands in
+    Each recipe is made, held against its gate on dev, with the parts that hurt most left in FP32,
+    of INT4 in INT8, where it must be, and timed beside the others. Of those of a precision that
+    pass, the fastest on one text of 32 tokens is kept; of those within 5 % of it, the one nearest
+    to FP32. What each came to stands in
     the result, in ``quantize.json`` and in the report.
 
     Raises:

@@ -62,8 +62,8 @@ class Runtime(RankingMethods, TaggingMethods, AnswerMethods, ChoosingMethods, Ma
                 artifacts can run here, ``auto`` opens those that half of the memory has room for at
                 the first load, times them for 2 seconds at most, takes the fastest, and remembers
                 it.
-            precision: ``fp32``, ``int8``, or ``auto`` for any; with a named backend, for ``int8``
-                where the bundle has it.
+            precision: ``fp32``, ``int8``, ``int4``, or ``auto`` for any; with a named backend, for
+                ``int8`` where the bundle has it.
             threads: Threads a call may use, 1024 at most; by default what affinity and cgroup
                 grant.
             max_length: Longest input in tokens, special tokens included, up to the model's

@@ -203,7 +203,7 @@ class RuntimeInfo:
     Attributes:
         task: ``text-classification``, ``feature-extraction``, …
         backend: ``onnx``, …
-        precision: ``fp32`` or ``int8``.
+        precision: ``fp32``, ``int8`` or ``int4``.
         labels: Names in the order of the logits; empty for a task without labels.
         max_length: Longest input in tokens, special tokens included.
         hidden_size: Width of the vectors.

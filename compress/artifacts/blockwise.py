@@ -8,11 +8,11 @@ Runtime contrib operators).
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 import numpy as np
-from onnx import ModelProto, helper, numpy_helper
+from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
 from compress.artifacts.onnx_graph import replace_initializers, replace_nodes
 from compress.artifacts.onnx_tables import quantize_tables
@@ -42,32 +42,66 @@ def blockwise(
 
 def _replace_products(model: ModelProto, exclude: Collection[str], accuracy_level: int) -> None:
     weights = {tensor.name: tensor for tensor in model.graph.initializer}
-    nodes = []
-    for node in model.graph.node:
-        weight = weights.get(node.input[1]) if node.op_type == "MatMul" else None
-        if weight is None or len(weight.dims) != 2 or node.name in exclude:
-            nodes.append(node)
-            continue
-        packed, scales = f"{weight.name}_int8", f"{weight.name}_scales"
-        inner, outer = weight.dims
-        if packed not in weights:  # a shared weight is packed once
-            blocks, factors = quantize_blocks(numpy_helper.to_array(weight))
-            weights[packed] = numpy_helper.from_array(blocks, packed)
-            weights[scales] = numpy_helper.from_array(factors, scales)
-        nodes.append(
-            helper.make_node(
-                "MatMulNBits",
-                [node.input[0], packed, scales],
-                node.output,
-                name=node.name,
-                domain="com.microsoft",
-                K=inner,
-                N=outer,
-                bits=8,
-                block_size=BLOCK_SIZE,
-                accuracy_level=accuracy_level,
-            )
-        )
+    nodes = [
+        eight_bit_product(node, weights, accuracy_level=accuracy_level)
+        if is_product(node, weights) and node.name not in exclude
+        else node
+        for node in model.graph.node
+    ]
+    replace_products(model, nodes, weights)
+
+
+def is_product(node: NodeProto, weights: Mapping[str, TensorProto]) -> bool:
+    """Tell whether a node multiplies by a matrix of the model."""
+    weight = weights.get(node.input[1]) if node.op_type == "MatMul" else None
+    return weight is not None and len(weight.dims) == 2
+
+
+def eight_bit_product(
+    node: NodeProto, weights: dict[str, TensorProto], *, accuracy_level: int = _FP32_ACTIVATIONS
+) -> NodeProto:
+    """Make the form of a product in which its weight has 8 bits, which is added to the others."""
+    weight = weights[node.input[1]]
+    packed, scales = f"{weight.name}_int8", f"{weight.name}_scales"
+    if packed not in weights:  # a shared weight is packed once
+        blocks, factors = quantize_blocks(numpy_helper.to_array(weight))
+        weights[packed] = numpy_helper.from_array(blocks, packed)
+        weights[scales] = numpy_helper.from_array(factors, scales)
+    shape = tuple(weight.dims)
+    return block_product(node, packed, scales, shape, (8, BLOCK_SIZE, accuracy_level))
+
+
+def block_product(
+    node: NodeProto, packed: str, scales: str, shape: tuple[int, ...], form: tuple[int, int, int]
+) -> NodeProto:
+    """Make a product's form with a weight in blocks.
+
+    Args:
+        node: The MatMul.
+        packed: Name of the blocks.
+        scales: Name of their scales.
+        shape: Of the weight, ``[inner, outer]``.
+        form: Bits, the size of a block, and the operator's ``accuracy_level``.
+    """
+    bits, block_size, accuracy_level = form
+    return helper.make_node(
+        "MatMulNBits",
+        [node.input[0], packed, scales],
+        node.output,
+        name=node.name,
+        domain="com.microsoft",
+        K=shape[0],
+        N=shape[1],
+        bits=bits,
+        block_size=block_size,
+        accuracy_level=accuracy_level,
+    )
+
+
+def replace_products(
+    model: ModelProto, nodes: list[NodeProto], weights: Mapping[str, TensorProto]
+) -> None:
+    """Put other nodes into a model, with those of the weights that they use."""
     used = {name for node in nodes for name in node.input}
     replace_nodes(model.graph, nodes)
     replace_initializers(model.graph, [t for name, t in weights.items() if name in used])

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Generic, TypeVar
 
 import numpy as np
 
@@ -11,6 +14,8 @@ from compress.scoring.probe import Probe, probe_batch, sample_places, sample_pro
 from edgebert.types import Batch
 
 CALIBRATION_TEXTS = 128
+
+T = TypeVar("T")
 
 
 def calibration_batches(train: Split, encode: Callable[[Split], Probe]) -> list[Batch]:
@@ -31,3 +36,41 @@ def single_texts(batches: Sequence[Batch]) -> Iterator[Batch]:
     for batch in batches:
         for row, length in enumerate(np.asarray(batch.attention_mask).sum(axis=1)):
             yield batch.take(np.array([row]), int(length))
+
+
+class Remembered(Generic[T]):
+    """What was found of a file on some texts, kept for the next recipe and for trials."""
+
+    def __init__(self) -> None:
+        """Start with nothing."""
+        self._known: tuple[Path, int, Sequence[Batch], T] | None = None
+
+    def of(self, source: Path, texts: Sequence[Batch], find: Callable[[], T]) -> T:
+        """Give what was found of the same file on the same texts, or find it."""
+        stamp, known = source.stat().st_mtime_ns, self._known
+        if known is None or known[:2] != (source, stamp) or known[2] is not texts:
+            known = self._known = (source, stamp, texts, find())
+        return known[3]
+
+
+def linked(products: Iterable[tuple[str, str]]) -> list[tuple[set[str], set[str]]]:
+    """Put inputs that share a weight, and weights that share an input, together.
+
+    Args:
+        products: Names of an input and of the weight that it is multiplied by.
+
+    Returns:
+        Names of inputs, and names of weights, of each group.
+    """
+    takers: dict[str, set[str]] = defaultdict(set)
+    for name, weight in products:
+        takers[weight].add(name)
+    groups: list[tuple[set[str], set[str]]] = []
+    for weight, inputs in takers.items():
+        merged = (set(inputs), {weight})
+        for group in [one for one in groups if one[0] & inputs]:
+            groups.remove(group)
+            merged[0].update(group[0])
+            merged[1].update(group[1])
+        groups.append(merged)
+    return groups

@@ -23,7 +23,8 @@ class ExporterSpec:
     Attributes:
         target: ``module:class``.
         requires: Packages, all of them.
-        default_recipes: Ways to INT8 that are tried unless others are asked for.
+        default_recipes: Ways to INT8 that are tried unless others are asked for. INT4 is made when
+            it is asked for.
     """
 
     target: str
@@ -62,12 +63,16 @@ OPTIMUM = ExporterSpec(
 """Another exporter for ``onnx``, by ``--exporter optimum``."""
 
 
+CALIBRATIONS = frozenset({"min-max", "percentile", "entropy"})
+"""How recipes learn what activations span, of which ``--calibration`` takes one."""
+
+
 @dataclass(frozen=True)
 class ExportPlan:
     """What is made of a model.
 
     Attributes:
-        recipes: By backend, the ways to INT8 that are tried.
+        recipes: By backend, the ways to INT8 and to INT4 that are tried.
         missing: By backend, why nothing can be made for it here.
         exporter: ``edgebert`` or ``optimum``.
     """
@@ -143,7 +148,7 @@ def _calibrated(backend: str, recipes: tuple[str, ...], calibration: str) -> tup
     ways = {name: recipe.calibration for name, recipe in get_exporter(backend).recipes.items()}
     if calibration not in ways.values():
         return recipes
-    left = tuple(name for name in recipes if ways[name] in ("", calibration))
+    left = tuple(name for name in recipes if ways[name] not in CALIBRATIONS - {calibration})
     if not left:
         raise InputError(
             f"--calibration {calibration} leaves {backend} none of the recipes "

@@ -19,7 +19,7 @@ from compress.artifacts.gate import (
     mates_difference,
     relative_error,
 )
-from compress.artifacts.quantizer import Converted, Exporter, oldest_for_all
+from compress.artifacts.quantizer import Exporter, oldest_for_all, path_of
 from compress.artifacts.sensitivity import Int8Outcome, Quantization, quantize_until_passed
 from compress.artifacts.timing import one_text_latency
 from compress.reporting.records import GateRecord
@@ -107,7 +107,7 @@ def make_fp32(
 
 @dataclass(frozen=True, eq=False)
 class _Trial:
-    """An INT8 artifact by one recipe that passed its gate, not yet in its place."""
+    """A quantized artifact by one recipe that passed its gate, not yet in its place."""
 
     recipe: str
     path: Path
@@ -126,6 +126,7 @@ def make_int8(
     recipes: Sequence[str],
     threads: int,
     min_engine: str,
+    precision: str = "int8",
 ) -> tuple[dict[str, Int8Outcome], OpenArtifact | None]:
     """Quantize the FP32 artifact so that the task's metric holds, or not at all.
 
@@ -139,11 +140,13 @@ def make_int8(
             kept; of those within 5 % of it, the one nearest to FP32.
         threads: Of the engine.
         min_engine: Oldest engine that runs the FP32 artifact, of which INT8 keeps the rest.
+        precision: Of all the recipes, ``int8`` or ``int4``.
 
     Returns:
         What each recipe came to, and the artifact that was kept.
     """
-    maker = _Int8Maker(bundle, exporter, dev, reference, calibration, threads, min_engine)
+    given = (bundle, exporter, dev, reference, calibration)
+    maker = _Int8Maker(*given, threads, min_engine, precision)
     outcomes: dict[str, Int8Outcome] = {}
     trials: list[_Trial] = []
     for recipe in recipes:
@@ -171,16 +174,18 @@ class _Int8Maker:
         calibration: Sequence[Batch],
         threads: int,
         min_engine: str,
+        precision: str,
     ) -> None:
         self.bundle, self.exporter, self.dev = bundle, exporter, dev
         self.reference, self.calibration = reference, calibration
         self.threads, self.min_engine = threads, min_engine
-        self.folder = (bundle / exporter.int8_path).parent / "trials"
+        self.precision, self.path = precision, path_of(exporter, precision)
+        self.folder = (bundle / self.path).parent / "trials"
         self.judged: dict[Path, tuple[Rows, bool]] = {}
 
     def attempt(self, recipe: str) -> tuple[Int8Outcome, _Trial | None]:
         """Make an artifact by a recipe; None for one that is refused."""
-        path = self.folder / recipe / Path(self.exporter.int8_path).name
+        path = self.folder / recipe / Path(self.path).name
         path.parent.mkdir(parents=True)
         source = self.bundle / self.exporter.fp32_path
         try:
@@ -191,7 +196,7 @@ class _Int8Maker:
                 measure=self._measure,
             )
         except FAILURES as error:
-            logger.warning("%s int8, %s: %s", self.exporter.backend, recipe, error)
+            logger.warning("%s %s, %s: %s", self.exporter.backend, self.precision, recipe, error)
             refused = GateRecord(passed=False, limits={}, reasons=(str(error),))
             return Int8Outcome(refused, None, {}), None
         if outcome.converted is None:
@@ -211,11 +216,11 @@ class _Int8Maker:
     def keep(self, trials: list[_Trial], times: dict[str, float]) -> OpenArtifact:
         """Put the best of the trials in its place, and remove the others."""
         best = _best(trials, times)
-        for name in self.exporter.files(self.exporter.int8_path):
+        for name in self.exporter.files(self.path):
             shutil.move(best.path.with_name(Path(name).name), self.bundle / name)
         self.clear()
         artifact = self._artifact(best, times)
-        backend = self._open(self.bundle / self.exporter.int8_path)
+        backend = self._open(self.bundle / self.path)
         return OpenArtifact(artifact, backend, best.outcome.gate, best.dev)
 
     def clear(self) -> None:
@@ -232,7 +237,7 @@ class _Int8Maker:
                 )
                 rows = engine_rows(backend, self.dev, batch_invariant=invariant)
             self.judged[path] = rows, invariant
-            return int8_gate(self.dev, rows.values, self.reference)
+            return int8_gate(self.dev, rows.values, self.reference, precision=self.precision)
 
         return gate
 
@@ -251,20 +256,21 @@ class _Int8Maker:
         exporter, chosen = self.exporter, self.exporter.recipes[best.recipe]
         recipe: dict[str, object] = {"quantization": best.recipe, "about": chosen.about}
         if best.outcome.converted is not None:
-            recipe |= _counts(best.outcome.converted)
+            recipe |= best.outcome.converted.counts()
         recipe["kept_fp32"] = list(best.outcome.gate.kept_fp32)
+        if best.outcome.gate.kept_int8:
+            recipe["kept_int8"] = list(best.outcome.gate.kept_int8)
         if len(times) > 1:
             shown = {name: round(times[name], 3) for name in sorted(times, key=best.recipe.__ne__)}
             recipe["chosen_by_ms"] = shown
             logger.info(
-                "%s int8: %s is chosen by its speed of %s ms", exporter.backend, best.recipe, shown
+                "%s %s: %s is chosen by its speed of %s ms",
+                *(exporter.backend, self.precision, best.recipe, shown),
             )
         return Artifact(
             backend=exporter.backend,
-            precision="int8",
-            files=tuple(
-                FileRecord.of(self.bundle, name) for name in exporter.files(exporter.int8_path)
-            ),
+            precision=self.precision,
+            files=tuple(FileRecord.of(self.bundle, name) for name in exporter.files(self.path)),
             recipe=recipe,
             gated_on=cpu_name(),
             min_engine=oldest_for_all(exporter.backend, self.min_engine, chosen.min_engine),
@@ -279,13 +285,6 @@ def _best(trials: Sequence[_Trial], times: dict[str, float]) -> _Trial:
     limit = min(times.values()) / CLEARLY_FASTER
     fast = [one for one in trials if times[one.recipe] <= limit]
     return min(fast, key=lambda one: one.outcome.gate.numbers["error"])
-
-
-def _counts(converted: Converted) -> dict[str, object]:
-    return {
-        "matmuls": [converted.matmuls, converted.matmuls_total],
-        "gathers": [converted.gathers, converted.gathers_total],
-    }
 
 
 def open_engine(exporter: Exporter, path: Path, threads: int) -> Backend:

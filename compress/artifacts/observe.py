@@ -7,7 +7,6 @@ counts the smoothed numbers. Of the activations themselves only one text's are h
 from __future__ import annotations
 
 import logging
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -16,7 +15,7 @@ import onnxruntime as ort  # type: ignore[import-untyped]
 import torch
 from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
-from compress.artifacts.calibration import single_texts
+from compress.artifacts.calibration import linked, single_texts
 from compress.artifacts.histogram import Histogram
 from edgebert.types import Batch, FloatArray
 from runtimes.names import feed
@@ -58,14 +57,14 @@ def observe(
         strength: Of the smoothing, from 0, none, to 1, all of the range into the weights.
     """
     names = list(dict.fromkeys(node.input[0] for node in nodes))
-    activations = _runner(model, names)
+    activations = watch(model, names)
     largest: dict[str, FloatArray] = {}
-    for name, values in _stream(activations, batches):
+    for name, values in stream(activations, batches):
         found = np.abs(values).reshape(-1, values.shape[-1]).max(axis=0)  # [inner]
         largest[name] = np.maximum(largest.get(name, 0.0), found)
     smoothing = _smoothing(model, nodes, largest, strength=strength)
     histograms = {name: Histogram() for name in names}
-    for name, values in _stream(activations, batches):
+    for name, values in stream(activations, batches):
         histograms[name].add(values / smoothing[name])
     logger.info("calibrated %d inputs of products on %d texts", len(names), len(batches))
     return Observed(smoothing, histograms)
@@ -74,12 +73,13 @@ def observe(
 Activations = Callable[[Batch], dict[str, FloatArray]]
 
 
-def _stream(activations: Activations, batches: Sequence[Batch]) -> Iterator[tuple[str, FloatArray]]:
+def stream(activations: Activations, batches: Sequence[Batch]) -> Iterator[tuple[str, FloatArray]]:
+    """Give the activations of one text after another, without padding, by their names."""
     for text in single_texts(batches):
         yield from activations(text).items()
 
 
-def _runner(model: ModelProto, names: Sequence[str]) -> Activations:
+def watch(model: ModelProto, names: Sequence[str]) -> Activations:
     """Open a model so that a batch gives some of its inner values, float32 ``[…, inner]``."""
     watched = ModelProto()
     watched.CopyFrom(model)
@@ -110,7 +110,7 @@ def _smoothing(
     """Divide channel ``j`` by ``max|X_j| ** a / max|W_j| ** (1 - a)``: equation 4 of the paper."""
     weights = {t.name: t for t in model.graph.initializer}
     smoothing: dict[str, FloatArray] = {}
-    for inputs, matrices in _groups(nodes):
+    for inputs, matrices in linked((node.input[0], node.input[1]) for node in nodes):
         peaks = np.max([largest[name] for name in inputs], axis=0)  # [inner]
         rows = np.max(
             [np.abs(numpy_helper.to_array(weights[name])).max(axis=1) for name in matrices], axis=0
@@ -120,19 +120,3 @@ def _smoothing(
         factors[live] = peaks[live] ** strength / rows[live] ** (1 - strength)
         smoothing |= dict.fromkeys(inputs, factors.astype(np.float32))
     return smoothing
-
-
-def _groups(nodes: Sequence[NodeProto]) -> list[tuple[set[str], set[str]]]:
-    """Put inputs that share a weight, and weights that share an input, together."""
-    takers: dict[str, set[str]] = defaultdict(set)
-    for node in nodes:
-        takers[node.input[1]].add(node.input[0])
-    groups: list[tuple[set[str], set[str]]] = []
-    for weight, inputs in takers.items():
-        merged = (set(inputs), {weight})
-        for group in [one for one in groups if one[0] & inputs]:
-            groups.remove(group)
-            merged[0].update(group[0])
-            merged[1].update(group[1])
-        groups.append(merged)
-    return groups

@@ -21,7 +21,7 @@ from runtimes.openvino import MAX_LENGTH_KEY, ov
 MIN_ENGINE = "openvino 2024.4"  # the oldest that files of ours were run on
 MAX_GROWTH = 1.1  # of the weights' file over the bytes of the parameters
 _NODE_BYTES = 64  # what a node's own constants take at most; it counts in tiny models only
-_FLOATS, _BYTES = ("f32", "f16", "bf16"), ("i8", "u8")
+_BITS = {"f32": 32, "f16": 16, "bf16": 16, "i8": 8, "u8": 8, "i4": 4, "u4": 4}  # of a weight
 # Between a stored weight and the node that uses it: what makes a float matrix of it.
 _WEIGHT_WORK = ("Convert", "Multiply", "Subtract", "FakeQuantize", "Reshape", "Transpose")
 
@@ -33,12 +33,17 @@ class WeightNode:
     Attributes:
         kind: ``MatMul`` or ``Gather``.
         weight: Name of the constant that holds the weight; the same for nodes that share it.
-        quantized: Whether that constant is 8-bit.
+        bits: Of each of that constant's numbers.
     """
 
     kind: str
     weight: str
-    quantized: bool
+    bits: int
+
+    @property
+    def quantized(self) -> bool:
+        """Whether they are whole numbers."""
+        return self.bits <= 8
 
 
 def export_openvino(module: ExportModule, path: Path, *, max_length: int) -> None:
@@ -138,15 +143,15 @@ def _weight_nodes(model: Any) -> Iterator[tuple[str, WeightNode]]:
             continue
         weight = _weight(node.input_value(1 if kind == "MatMul" else 0).get_node())
         if weight is not None:
-            quantized = _element(weight) in _BYTES
-            yield node.get_friendly_name(), WeightNode(kind, weight.get_friendly_name(), quantized)
+            bits = _BITS[_element(weight)]
+            yield node.get_friendly_name(), WeightNode(kind, weight.get_friendly_name(), bits)
 
 
 def _weight(node: Any) -> Any:
     """Follow a node's input back to the matrix that it is made of; None when it is no weight."""
     while node.get_type_name() in _WEIGHT_WORK:
         node = node.input_value(0).get_node()
-    if node.get_type_name() != "Constant" or _element(node) not in (*_FLOATS, *_BYTES):
+    if node.get_type_name() != "Constant" or _element(node) not in _BITS:
         return None
     return node if len(node.get_output_shape(0)) >= 2 else None
 

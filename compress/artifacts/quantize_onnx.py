@@ -1,4 +1,4 @@
-"""ONNX: from a torch model to an FP32 file, and from that to an INT8 one."""
+"""ONNX: from a torch model to an FP32 file, and from that to an INT8 or INT4 one."""
 
 from __future__ import annotations
 
@@ -8,12 +8,15 @@ from functools import partial
 from pathlib import Path
 
 import onnx
-from onnx import ModelProto, TensorProto
+from onnx import ModelProto, NodeProto, TensorProto
 from torch import nn
 
 from compress.artifacts.blockwise import blockwise
+from compress.artifacts.calibration import Remembered
+from compress.artifacts.four_bits import FourBits
 from compress.artifacts.histogram import Histogram
 from compress.artifacts.observe import Observed, observe
+from compress.artifacts.onnx_four_bits import four_bit_nodes, round_onnx, write_four_bits
 from compress.artifacts.onnx_graph import MIN_ENGINE, OPSET, export_onnx
 from compress.artifacts.onnx_tables import quantize_tables
 from compress.artifacts.onnx_weights import int8_nodes, prepare, uses_of_weights, weight_nodes
@@ -22,13 +25,14 @@ from compress.artifacts.quantizer import (
     Exported,
     Int8Recipe,
     check_exclude,
+    check_texts,
+    count_four_bits,
     get_recipe,
     group_parts,
 )
 from compress.artifacts.static_onnx import Ranges, write_static
 from compress.models.graph_module import GraphModule
 from compress.models.task_head import TaskHead
-from edgebert.errors import InputError
 from edgebert.types import Batch
 
 Convert = Callable[..., None]
@@ -113,6 +117,15 @@ RECIPES: dict[str, OnnxRecipe] = {
         batch_invariant=True,
         min_engine="onnxruntime 1.22",
     ),
+    "weights-int4": OnnxRecipe(
+        convert=write_four_bits,
+        about="weights int4 in blocks of 32, rounded by GPTQ, activations int8 per row and block, "
+        "tables int8",
+        batch_invariant=True,
+        min_engine="onnxruntime 1.22",
+        calibration="moments",
+        precision="int4",
+    ),
 }
 
 
@@ -122,11 +135,13 @@ class OnnxExporter:
     backend = "onnx"
     fp32_path = "onnx/model.onnx"
     int8_path = "onnx/model_quantized.onnx"
+    int4_path = "onnx/model_q4.onnx"  # as transformers.js calls it
     recipes: Mapping[str, Int8Recipe] = RECIPES
 
     def __init__(self) -> None:
         """Start without a calibration; recipes of one model share it, and so do its trials."""
-        self._calibration: tuple[Path, int, Sequence[Batch], Observed] | None = None
+        self._observed: Remembered[Observed] = Remembered()
+        self._rounded: Remembered[dict[str, FourBits]] = Remembered()
 
     def files(self, path: str) -> tuple[str, ...]:
         """See `Exporter.files`: one file holds all."""
@@ -169,30 +184,44 @@ class OnnxExporter:
                 node that has no weight.
         """
         chosen = get_recipe(RECIPES, recipe)
-        if chosen.calibration and not calibration:
-            raise InputError(f"INT8 recipe {recipe!r} needs texts to calibrate on; got none.")
+        check_texts(chosen, recipe, calibration)
         model = prepare(source)
         nodes = weight_nodes(model)
         check_exclude(exclude, nodes)
-        found = [self._observed(source, model, calibration)] if chosen.calibration else []
+        found = self._found(chosen, source, model, calibration)
         chosen.convert(model, target, exclude, *found)
-        done = int8_nodes(onnx.load(target))
-        names = tuple(name for name in nodes if name in done)
-        return Converted(
-            matmuls=sum(nodes[name].op_type == "MatMul" for name in names),
-            matmuls_total=sum(node.op_type == "MatMul" for node in nodes.values()),
-            gathers=sum(nodes[name].op_type == "Gather" for name in names),
-            gathers_total=sum(node.op_type == "Gather" for node in nodes.values()),
-            names=names,
-            missed=tuple(sorted(nodes.keys() - done - set(exclude))),
-            size_bytes=target.stat().st_size,
-        )
+        return _count(nodes, onnx.load(target), exclude, target.stat().st_size, chosen.precision)
 
-    def _observed(self, source: Path, model: ModelProto, calibration: Sequence[Batch]) -> Observed:
-        """Calibrate a prepared graph; the same one on the same texts once."""
-        key = (source, source.stat().st_mtime_ns, calibration)
-        known = self._calibration
-        if known is None or known[:2] != key[:2] or known[2] is not calibration:
-            products = [node for node in weight_nodes(model).values() if node.op_type == "MatMul"]
-            known = self._calibration = (*key, observe(model, products, calibration))
-        return known[3]
+    def _found(
+        self, chosen: OnnxRecipe, source: Path, model: ModelProto, texts: Sequence[Batch]
+    ) -> list[Observed | dict[str, FourBits]]:
+        """Calibrate a prepared graph as a recipe asks; the same one on the same texts once."""
+        if not chosen.calibration:
+            return []
+        if chosen.precision == "int4":
+            return [self._rounded.of(source, texts, lambda: round_onnx(model, texts))]
+        products = [node for node in weight_nodes(model).values() if node.op_type == "MatMul"]
+        return [self._observed.of(source, texts, lambda: observe(model, products, texts))]
+
+
+def _count(
+    nodes: Mapping[str, NodeProto],
+    made: ModelProto,
+    exclude: Collection[str],
+    size_bytes: int,
+    precision: str,
+) -> Converted:
+    done = int8_nodes(made)
+    if precision == "int4":
+        kinds, four = {name: node.op_type for name, node in nodes.items()}, four_bit_nodes(made)
+        return count_four_bits(kinds, four, done - four, exclude, size_bytes=size_bytes)
+    names = tuple(name for name in nodes if name in done)
+    return Converted(
+        matmuls=sum(nodes[name].op_type == "MatMul" for name in names),
+        matmuls_total=sum(node.op_type == "MatMul" for node in nodes.values()),
+        gathers=sum(nodes[name].op_type == "Gather" for name in names),
+        gathers_total=sum(node.op_type == "Gather" for node in nodes.values()),
+        names=names,
+        missed=tuple(sorted(nodes.keys() - done - set(exclude))),
+        size_bytes=size_bytes,
+    )

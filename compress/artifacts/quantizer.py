@@ -12,7 +12,7 @@ from typing import Any, Protocol, TypeVar
 from torch import nn
 
 from compress.models.task_head import TaskHead
-from edgebert.errors import InputError
+from edgebert.errors import GateError, InputError
 from edgebert.types import Batch
 from runtimes import BACKENDS
 
@@ -41,20 +41,22 @@ class Exported:
 
 @dataclass(frozen=True)
 class Int8Recipe:
-    """One way to make an INT8 artifact.
+    """One way to make an INT8 artifact, or an INT4 one.
 
     Attributes:
         about: One phrase for the manifest.
         batch_invariant: Whether a text's result is the same beside any batch-mates.
         min_engine: Oldest engine that runs the file.
-        calibration: How it learns from real texts what activations span, like ``min-max``; "" for
-            one that doesn't look at them.
+        calibration: What it learns of activations from real texts: what they span, by ``min-max``,
+            ``percentile`` or ``entropy``; their ``moments``; "" for one that doesn't look at them.
+        precision: Of the artifact that it makes, ``int8`` or ``int4``.
     """
 
     about: str
     batch_invariant: bool
     min_engine: str
     calibration: str = field(default="", kw_only=True)
+    precision: str = field(default="int8", kw_only=True)
 
 
 @dataclass(frozen=True)
@@ -62,12 +64,12 @@ class Converted:
     """What a recipe converted.
 
     Attributes:
-        matmuls: Multiplications by a weight that are INT8 now.
+        matmuls: Multiplications by a weight that are in the recipe's precision now.
         matmuls_total: All multiplications by a weight.
-        gathers: Embedding look-ups that are INT8 now.
+        gathers: Embedding look-ups that are INT8 now, whatever the precision.
         gathers_total: All embedding look-ups.
-        names: The weights' nodes that are INT8 now.
-        missed: Those that should be INT8 and are not.
+        names: The weights' nodes that were converted.
+        missed: Those that should be and are not.
         size_bytes: Of all files.
     """
 
@@ -79,6 +81,13 @@ class Converted:
     missed: tuple[str, ...]
     size_bytes: int
 
+    def counts(self) -> dict[str, object]:
+        """Give what a manifest says of it."""
+        return {
+            "matmuls": [self.matmuls, self.matmuls_total],
+            "gathers": [self.gathers, self.gathers_total],
+        }
+
 
 class Exporter(Protocol):
     """How one engine's artifacts are made; `compress.artifacts.exporters` has one for each backend.
@@ -87,12 +96,14 @@ class Exporter(Protocol):
         backend: Its name in ``runtimes.BACKENDS``.
         fp32_path: Main file of the FP32 artifact, relative to the bundle.
         int8_path: Main file of the INT8 artifact.
-        recipes: Ways to INT8 by name; the first is tried first.
+        int4_path: Main file of the INT4 artifact.
+        recipes: Ways to INT8 and to INT4 by name; the first is tried first.
     """
 
     backend: str
     fp32_path: str
     int8_path: str
+    int4_path: str
     recipes: Mapping[str, Int8Recipe]
 
     def files(self, path: str) -> tuple[str, ...]:
@@ -120,15 +131,62 @@ class Exporter(Protocol):
         exclude: Collection[str] = (),
         calibration: Sequence[Batch] = (),
     ) -> Converted:
-        """Write the INT8 form of an FP32 file, and count what was really converted.
+        """Write the INT8 or INT4 form of an FP32 file, and count what was really converted.
 
         Args:
             source: Main file of the FP32 artifact.
-            target: Main file of the INT8 artifact.
+            target: Main file of the artifact.
             recipe: A key of `recipes`.
-            exclude: Names out of `parts` that stay in FP32.
+            exclude: Names out of `parts` that stay in FP32; in INT8 where the others become INT4.
             calibration: Real texts of train, for recipes that look at activations.
         """
+
+
+def path_of(exporter: Exporter, precision: str) -> str:
+    """Give the main file of an exporter's artifact, relative to the bundle."""
+    if precision == "int4":
+        return exporter.int4_path
+    return exporter.int8_path if precision == "int8" else exporter.fp32_path
+
+
+def by_precision(exporter: Exporter, recipes: Iterable[str]) -> dict[str, list[str]]:
+    """Sort recipes by what they make, INT8 first; a precision that none makes isn't there."""
+    found: dict[str, list[str]] = {}
+    for precision in ("int8", "int4"):
+        if made := [one for one in recipes if exporter.recipes[one].precision == precision]:
+            found[precision] = made
+    return found
+
+
+def count_four_bits(
+    kinds: Mapping[str, str],
+    four: Collection[str],
+    eight: Collection[str],
+    exclude: Collection[str],
+    *,
+    size_bytes: int,
+) -> Converted:
+    """Count what an INT4 recipe made: products of 4 bits, look-ups and what is left out of 8.
+
+    Args:
+        kinds: ``MatMul`` or ``Gather`` of each node with a weight in the FP32 file.
+        four: Nodes whose weight has 4 bits now.
+        eight: Those whose weight has 8.
+        exclude: Nodes that were left out.
+        size_bytes: Of all files.
+    """
+    gathers = {name for name, kind in kinds.items() if kind == "Gather"}
+    names = [name for name in kinds if name in four or (name in gathers and name in eight)]
+    kept = set(exclude) & set(eight)
+    return Converted(
+        matmuls=sum(name in four for name in kinds),
+        matmuls_total=len(kinds) - len(gathers),
+        gathers=len(gathers.intersection(names)),
+        gathers_total=len(gathers),
+        names=tuple(names),
+        missed=tuple(sorted(set(kinds) - set(names) - kept)),
+        size_bytes=size_bytes,
+    )
 
 
 def oldest_for_all(backend: str, *engines: str) -> str:
@@ -158,6 +216,22 @@ def get_recipe(recipes: Mapping[str, R], name: str) -> R:
     if name not in recipes:
         raise InputError(f"Unknown recipe {name!r}. Known recipes: {', '.join(recipes)}.")
     return recipes[name]
+
+
+def check_texts(recipe: Int8Recipe, name: str, calibration: Sequence[Batch]) -> None:
+    """Raise an `InputError` where a recipe learns from texts and gets none."""
+    if recipe.calibration and not calibration:
+        raise InputError(
+            f"{recipe.precision.upper()} recipe {name!r} needs texts to calibrate on; got none."
+        )
+
+
+def quantizer_failed(recipe: Int8Recipe, name: str, error: Exception) -> GateError:
+    """Make the refusal of a recipe whose quantizer failed."""
+    return GateError(
+        f"{recipe.precision.upper()} recipe {name!r} failed: {' '.join(str(error).split())[:300]} "
+        "Try another --recipe, or ship FP32 only."
+    )
 
 
 def check_exclude(exclude: Collection[str], nodes: Collection[str]) -> None:

@@ -1,7 +1,7 @@
-"""An INT8 artifact that passes its gate: the parts that hurt most stay in FP32.
+"""A quantized artifact that passes its gate: the parts that hurt most are left out.
 
 Parts are measured, not guessed: each is quantized alone, and the output's error says how much it
-hurts. They stay in FP32 one after another, worst first, until the gate passes.
+hurts. They stay in FP32, of INT4 in INT8, one after another, worst first, until the gate passes.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Int8Outcome:
     """An INT8 artifact, or why there is none.
 
     Attributes:
-        gate: The last word of the gate; ``kept_fp32`` names the parts left in FP32.
+        gate: The last word of the gate; ``kept_fp32``, or ``kept_int8``, names the parts left out.
         converted: What the recipe converted; None when no artifact was made.
         error_by_part: Output error of each part when it alone is INT8; empty when not needed.
         tried: What the last artifact had converted that the gate saw, refused or not.
@@ -62,6 +62,16 @@ class Quantization:
     recipe: str
     calibration: Sequence[Batch] = field(default=())
 
+    @property
+    def precision(self) -> str:
+        """Of what it makes: ``int8`` or ``int4``."""
+        return self.exporter.recipes[self.recipe].precision
+
+    @property
+    def rest(self) -> str:
+        """Precision of what is left out."""
+        return "int8" if self.precision == "int4" else "fp32"
+
     def files(self, main: Path) -> list[Path]:
         """List an artifact's files by its main one."""
         return [main.with_name(name) for name in self.exporter.files(main.name)]
@@ -72,7 +82,7 @@ class Quantization:
             file.unlink(missing_ok=True)
 
     def convert(self, target: Path, *, exclude: Collection[str] = ()) -> Converted:
-        """Write the INT8 form and refuse nothing: for measuring parts of a model."""
+        """Write the quantized form and refuse nothing: for measuring parts of a model."""
         return self.exporter.quantize(
             self.source,
             target,
@@ -82,11 +92,11 @@ class Quantization:
         )
 
     def convert_all(self, target: Path, *, exclude: Collection[str] = ()) -> Converted:
-        """Write the INT8 form, whole.
+        """Write the quantized form, whole.
 
         Args:
             target: Main file; removed again when it is refused.
-            exclude: Names out of the exporter's parts that stay in FP32.
+            exclude: Names out of the exporter's parts that are left out.
 
         Raises:
             GateError: Not every weight was converted, or the artifact is no smaller than FP32.
@@ -98,14 +108,15 @@ class Quantization:
         if converted.missed:
             reason = (
                 f"converted {len(converted.names)} of {expected} weights; "
-                f"not in INT8: {', '.join(converted.missed[:5])}"
+                f"not in {self.precision.upper()}: {', '.join(converted.missed[:5])}"
             )
         elif converted.size_bytes >= before:
             reason = f"made {converted.size_bytes} bytes out of {before}"
         if reason is not None:
             self.remove(target)
             raise GateError(
-                f"INT8 recipe {self.recipe!r} {reason}. Try another --recipe, or ship FP32 only."
+                f"{self.precision.upper()} recipe {self.recipe!r} {reason}. Try another --recipe, "
+                "or ship FP32 only."
             )
         return converted
 
@@ -113,7 +124,7 @@ class Quantization:
 def rank_parts(
     quantization: Quantization, parts: Parts, scratch: Path, *, measure: Callable[[Path], float]
 ) -> dict[str, float]:
-    """Measure the output's error with one part in INT8 at a time, worst part first.
+    """Measure the output's error with one part quantized at a time, worst part first.
 
     Args:
         quantization: What to try.
@@ -127,7 +138,8 @@ def rank_parts(
         for part, names in parts.items():
             quantization.convert(scratch, exclude=every - set(names))
             errors[part] = measure(scratch)
-            logger.info("int8 of %s alone: output error %.3g", part, errors[part])
+            precision = quantization.precision
+            logger.info("%s of %s alone: output error %.3g", precision, part, errors[part])
     finally:
         quantization.remove(scratch)
     return dict(sorted(errors.items(), key=lambda entry: -entry[1]))
@@ -141,11 +153,11 @@ def quantize_until_passed(
     measure: Callable[[Path], float],
     seconds: float = SEARCH_SECONDS,
 ) -> Int8Outcome:
-    """Write an INT8 artifact that passes its gate, or none.
+    """Write an INT8 or INT4 artifact that passes its gate, or none.
 
     Args:
         quantization: What to try.
-        target: Main file of the INT8 artifact; absent afterwards when refused.
+        target: Main file of the artifact; absent afterwards when refused.
         gate: Judges an artifact.
         measure: Gives the error of an artifact's output, for the order of the parts.
         seconds: What the search for the parts at fault may take. Where a trial is slow, like parts
@@ -159,7 +171,10 @@ def quantize_until_passed(
     record = gate(target)
     if record.passed:
         return Int8Outcome(record, converted, {}, tried=converted)
-    logger.warning("int8 refused: %s Looking for the parts at fault.", " ".join(record.reasons))
+    logger.warning(
+        "%s refused: %s Looking for the parts at fault.",
+        *(quantization.precision, " ".join(record.reasons)),
+    )
     trial_seconds = time.monotonic() - start
     parts = quantization.exporter.parts(quantization.source)
     if 2 * len(parts) * trial_seconds > seconds:
@@ -193,8 +208,15 @@ def _try_without(
         converted = quantization.convert_all(target, exclude=exclude)
     except GateError as error:
         return replace(before, gate=_with_reason(before.gate, str(error)))
-    record = replace(gate(target), kept_fp32=kept)
-    logger.info("int8 with %s in FP32: %s", ", ".join(kept), verdict(record))
+    record = gate(target)
+    if quantization.rest == "int8":
+        record = replace(record, kept_int8=kept)
+    else:
+        record = replace(record, kept_fp32=kept)
+    logger.info(
+        "%s with %s in %s: %s",
+        *(quantization.precision, ", ".join(kept), quantization.rest.upper(), verdict(record)),
+    )
     kept_in = converted if record.passed else None
     return replace(before, gate=record, converted=kept_in, tried=converted)
 
@@ -208,7 +230,7 @@ def together(parts: Parts) -> Parts:
 
 
 def _growing(ranked: tuple[str, ...]) -> list[tuple[str, ...]]:
-    """List which parts stay in FP32: one more each time, by a quarter more once there are many."""
+    """List which parts are left out: one more each time, by a quarter more once there are many."""
     steps, count = [], 0
     while (count := count + max(1, count // 4)) < len(ranked):
         steps.append(ranked[:count])

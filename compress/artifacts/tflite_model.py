@@ -13,6 +13,7 @@ import numpy as np
 _PLACES = {"FULLY_CONNECTED": 1, "EMBEDDING_LOOKUP": 1, "BATCH_MATMUL": 1, "GATHER": 0}
 _LOOKUPS = ("EMBEDDING_LOOKUP", "GATHER")
 _FLOAT, _INT8 = 0, 9  # of the format's TensorType
+_BITS = {_FLOAT: 32, _INT8: 8, 17: 4}  # of a weight's numbers
 
 
 @dataclass(frozen=True)
@@ -37,9 +38,14 @@ class WeightUse:
     buffer: int
 
     @property
+    def bits(self) -> int:
+        """Of each of the weight's numbers: 32, 8 or 4."""
+        return _BITS[self.weight.type]
+
+    @property
     def int8(self) -> bool:
         """Whether the weight is INT8."""
-        return bool(self.weight.type == _INT8)
+        return self.bits == 8
 
 
 def read_tflite(path: Path) -> Any:
@@ -127,7 +133,7 @@ def operator_names(model: Any) -> list[str]:
 
 
 def weight_uses(model: Any) -> Iterator[WeightUse]:
-    """Find the operators with a matrix or a table of more than one column, float or INT8."""
+    """Find the operators with a matrix or a table of more than one column, of any precision."""
     names = operator_names(model)
     for number, graph in enumerate(model.subgraphs):
         for operator in graph.operators:
@@ -137,7 +143,7 @@ def weight_uses(model: Any) -> Iterator[WeightUse]:
             weight = graph.tensors[operator.inputs[_PLACES[kind]]]
             data = model.buffers[weight.buffer].data
             plain = len(weight.shape) == 2 and weight.shape[1] > 1
-            if data is None or not plain or weight.type not in (_FLOAT, _INT8):
+            if data is None or not plain or weight.type not in _BITS:
                 continue
             yield WeightUse(
                 name=graph.tensors[operator.outputs[0]].name.decode().partition(":")[0],
@@ -156,7 +162,7 @@ def values_of(model: Any, tensor: Any) -> np.ndarray[Any, Any]:
 
 
 def add_buffer(model: Any, values: np.ndarray[Any, Any]) -> int:
-    """Add a constant's values, float32 or int8; give the buffer's number."""
+    """Add a constant's values; give the buffer's number."""
     from ai_edge_litert.schema_py_generated import BufferT
 
     model.buffers.append(BufferT(data=np.frombuffer(values.tobytes(), np.uint8)))

@@ -8,7 +8,7 @@ import numpy as np
 
 from compress.artifacts.gate import directions
 from compress.artifacts.make import OpenArtifact
-from compress.artifacts.quantizer import Exporter
+from compress.artifacts.quantizer import Exporter, path_of
 from compress.artifacts.sensitivity import Int8Outcome
 from compress.reporting.records import (
     ArtifactRow,
@@ -71,12 +71,15 @@ def refused_fp32(exporter: Exporter, error: Exception) -> ArtifactRow:
     return _refused(exporter, "fp32", exporter.fp32_path, gate)
 
 
-def refused_int8(exporter: Exporter, outcomes: Mapping[str, Int8Outcome]) -> ArtifactRow:
-    """Tell of an INT8 artifact that its gate kept out: what is known of it is what the gate saw.
+def refused_int8(
+    exporter: Exporter, outcomes: Mapping[str, Int8Outcome], *, precision: str = "int8"
+) -> ArtifactRow:
+    """Tell of an artifact that its gate kept out: what is known of it is what the gate saw.
 
     Args:
         exporter: Of the engine.
         outcomes: By recipe, none of which passed.
+        precision: Of the artifact, ``int8`` or ``int4``.
     """
     gates = {recipe: outcome.gate for recipe, outcome in outcomes.items()}
     last = list(gates.values())[-1]
@@ -91,8 +94,9 @@ def refused_int8(exporter: Exporter, outcomes: Mapping[str, Int8Outcome]) -> Art
         numbers=last.numbers,
         reasons=tuple(reasons),
         kept_fp32=last.kept_fp32,
+        kept_int8=last.kept_int8,
     )
-    return _refused(exporter, "int8", exporter.int8_path, gate)
+    return _refused(exporter, precision, path_of(exporter, precision), gate)
 
 
 def candidate_rows(
@@ -103,21 +107,24 @@ def candidate_rows(
     Args:
         exporter: Of the engine.
         outcomes: By recipe.
-        kept: The INT8 artifact that was chosen.
+        kept: The artifact that was chosen.
     """
     chosen = None if kept is None else kept.artifact.recipe["quantization"]
     return [
-        _candidate(exporter.backend, recipe, outcome, chosen=recipe == chosen)
+        _candidate(exporter, recipe, outcome, chosen=recipe == chosen)
         for recipe, outcome in outcomes.items()
     ]
 
 
-def _candidate(backend: str, recipe: str, outcome: Int8Outcome, *, chosen: bool) -> CandidateRecord:
-    gate, tried = outcome.gate, outcome.tried
-    scores = [value for name, value in gate.numbers.items() if name.endswith("_int8")]
+def _candidate(
+    exporter: Exporter, recipe: str, outcome: Int8Outcome, *, chosen: bool
+) -> CandidateRecord:
+    gate, tried, precision = outcome.gate, outcome.tried, exporter.recipes[recipe].precision
+    scores = [value for name, value in gate.numbers.items() if name.endswith(f"_{precision}")]
     return CandidateRecord(
-        backend=backend,
+        backend=exporter.backend,
         recipe=recipe,
+        precision=precision,
         passed=gate.passed,
         chosen=chosen,
         size_bytes=tried.size_bytes if tried else None,
@@ -127,6 +134,7 @@ def _candidate(backend: str, recipe: str, outcome: Int8Outcome, *, chosen: bool)
         matmuls=(tried.matmuls, tried.matmuls_total) if tried else None,
         gathers=(tried.gathers, tried.gathers_total) if tried else None,
         kept_fp32=gate.kept_fp32,
+        kept_int8=gate.kept_int8,
         reasons=gate.reasons,
         error_by_part=outcome.error_by_part,
     )

@@ -17,7 +17,7 @@ import torch
 from compress.artifacts.calibration import calibration_batches
 from compress.artifacts.exporters import ExportPlan, get_exporter, plan_export
 from compress.artifacts.make import FAILURES, OpenArtifact, make_fp32, make_int8
-from compress.artifacts.quantizer import Exporter
+from compress.artifacts.quantizer import Exporter, by_precision
 from compress.artifacts.sensitivity import verdict
 from compress.artifacts.timing import compare_latency, core_share
 from compress.bundles.artifact_rows import (
@@ -140,9 +140,8 @@ class _Export:
             reference = self._reference()
         artifacts: list[OpenArtifact] = []
         for backend, recipes in plan.recipes.items():
-            artifacts += self._make(
-                get_exporter(backend, exporter=plan.exporter), reference, recipes, opened
-            )
+            exporter = get_exporter(backend, exporter=plan.exporter)
+            artifacts += self._make(exporter, reference, recipes, opened)
         if not artifacts:
             reasons = [f"{row.backend}: {' '.join(row.gate.reasons)}" for row in self.refused]
             raise GateError(f"{' '.join(reasons)} Nothing was written.")
@@ -183,48 +182,51 @@ class _Export:
             return manifest, ()
         parts = (self.building, self.model, exits, self.dev, self.final, reference)
         job = ExitJob(*parts, self.calibration, self.tokenizer, self.threads)
+        wholes = [one for one in artifacts if one.artifact.precision != "int4"]
         with self._timed("exits"):
-            return add_exits(job, manifest, artifacts)
+            return add_exits(job, manifest, wholes)
 
     def _make(
         self, exporter: Exporter, reference: Reference, recipes: Sequence[str], opened: ExitStack
     ) -> list[OpenArtifact]:
-        """Make the artifacts of one engine: FP32 first, then INT8; none of those refused."""
-        name, threads, building = exporter.backend, self.threads, self.building
-        length, dev = self.spec.max_length, self.dev
-        with self._timed(f"{name}_fp32"):
+        """Make the artifacts of one engine: FP32, then those quantized; none of those refused."""
+        how = {"max_length": self.spec.max_length, "threads": self.threads}
+        with self._timed(f"{exporter.backend}_fp32"):
             try:
-                fp32 = make_fp32(
-                    self.building,
-                    exporter,
-                    self.model,
-                    self.dev,
-                    max_length=length,
-                    threads=threads,
-                )
+                fp32 = make_fp32(self.building, exporter, self.model, self.dev, **how)
             except FAILURES as error:
                 self._refuse(refused_fp32(exporter, error))
-                shutil.rmtree((building / exporter.fp32_path).parent)
+                shutil.rmtree((self.building / exporter.fp32_path).parent)
                 return []
         opened.callback(fp32.backend.close)
-        values = reference.dev.values
-        with self._timed(f"{name}_int8"):
-            outcomes, int8 = make_int8(
-                building,
-                exporter,
-                dev,
-                values,
-                calibration=self.calibration,
-                recipes=recipes,
-                threads=threads,
-                min_engine=fp32.artifact.min_engine,
-            )
-        self.candidates += candidate_rows(exporter, outcomes, int8)
-        if int8 is None:
-            self._refuse(refused_int8(exporter, outcomes))
-            return [fp32]
-        opened.callback(int8.backend.close)
-        return [fp32, int8]
+        return [fp32, *self._quantized(exporter, fp32, reference, recipes, opened)]
+
+    def _quantized(
+        self,
+        exporter: Exporter,
+        fp32: OpenArtifact,
+        reference: Reference,
+        recipes: Sequence[str],
+        opened: ExitStack,
+    ) -> Iterator[OpenArtifact]:
+        """Make the INT8 artifact of an engine, and the INT4 one where recipes make such."""
+        given = (self.building, exporter, self.dev, reference.dev.values)
+        for precision, chosen in by_precision(exporter, recipes).items():
+            with self._timed(f"{exporter.backend}_{precision}"):
+                outcomes, made = make_int8(
+                    *given,
+                    calibration=self.calibration,
+                    recipes=chosen,
+                    threads=self.threads,
+                    min_engine=fp32.artifact.min_engine,
+                    precision=precision,
+                )
+            self.candidates += candidate_rows(exporter, outcomes, made)
+            if made is None:
+                self._refuse(refused_int8(exporter, outcomes, precision=precision))
+                continue
+            opened.callback(made.backend.close)
+            yield made
 
     def _refuse(self, row: ArtifactRow) -> None:
         self.refused.append(row)

@@ -1,4 +1,4 @@
-"""The ways to INT8 that were tried, side by side: on the terminal and on the page."""
+"""The ways to INT8 and INT4 that were tried, side by side: on the terminal and on the page."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from compress.reporting.table import aligned
 if TYPE_CHECKING:
     from compress.report import Report
 
-_HEADS = ("engine", "recipe", "size", "dev", "error", "ms@32", "matmuls", "verdict")
+_HEADS = ("engine", "recipe", "precision", "size", "dev", "error", "ms@32", "matmuls", "verdict")
 
 
 def format_candidates(candidates: Sequence[CandidateRecord]) -> str:
@@ -35,16 +35,17 @@ def format_candidates(candidates: Sequence[CandidateRecord]) -> str:
 
 
 def candidates_section(report: Report) -> Markup:
-    """Show every recipe that was tried; nothing where each engine had but one."""
+    """Show every recipe that was tried; nothing where each artifact had but one."""
     found = report.candidates
-    if len(found) <= len({one.backend for one in found}):
+    if len(found) <= len({(one.backend, one.precision) for one in found}):
         return NOTHING
     head = el("thead", el("tr", *(el("th", text.capitalize(), scope="col") for text in _HEADS)))
     lines = [_line(one) for one in found]
     table = el("div", el("table", head, el("tbody", *lines)), cls="card wide")
     lead = "Of the recipes that passed their gate the fastest on one text of 32 tokens is in the "
     lead += "bundle; of those within 5 % of it, the one nearest to FP32."
-    return section("Ways to INT8", lead, table)
+    fours = any(one.precision == "int4" for one in found)
+    return section("Ways to INT8 and INT4" if fours else "Ways to INT8", lead, table)
 
 
 def _line(one: CandidateRecord) -> Markup:
@@ -59,6 +60,7 @@ def _cells(one: CandidateRecord) -> list[str]:
     return [
         one.backend,
         one.recipe,
+        one.precision,
         show.megabytes(one.size_bytes),
         show.score(one.dev_score),
         show.MISSING if one.error is None else f"{one.error:.1e}",
@@ -70,4 +72,7 @@ def _cells(one: CandidateRecord) -> list[str]:
 
 def _verdict(one: CandidateRecord) -> str:
     word = "CHOSEN" if one.chosen else "passed" if one.passed else "REFUSED"
-    return f"{word}, FP32: {', '.join(one.kept_fp32)}" if one.kept_fp32 else word
+    kept = {"FP32": one.kept_fp32, "INT8": one.kept_int8}
+    return ", ".join(
+        [word, *(f"{name}: {', '.join(parts)}" for name, parts in kept.items() if parts)]
+    )

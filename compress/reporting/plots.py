@@ -1,7 +1,7 @@
 """The plots of ``report.html``: bars and dots in HTML, curves and squares in SVG.
 
-Kinds (``teacher``, ``fp32``, ``int8``) are colours of `compress.reporting.style`; every mark has
-its number beside it, so nothing is told by colour alone.
+Kinds (``teacher``, ``fp32``, ``int8``, ``int4``) are colours of `compress.reporting.style`; every
+mark has its number beside it, so nothing is told by colour alone.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Mark:
 
     Attributes:
         name: Of what was measured.
-        kind: ``teacher``, ``fp32`` or ``int8``.
+        kind: ``teacher``, ``fp32``, ``int8`` or ``int4``.
         value: Its length or place.
         text: The value for people.
         interval: Ends of a dot's whisker.

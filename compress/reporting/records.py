@@ -49,6 +49,7 @@ class GateRecord:
         reasons: One sentence a refusal, with its numbers; empty when passed.
         split: On which the gate looked.
         kept_fp32: Parts that stayed FP32 so that the gate could pass.
+        kept_int8: Parts of an INT4 artifact that stayed INT8 for that.
     """
 
     passed: bool
@@ -57,6 +58,7 @@ class GateRecord:
     reasons: tuple[str, ...] = ()
     split: str = "dev"
     kept_fp32: tuple[str, ...] = ()
+    kept_int8: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -186,7 +188,7 @@ class ArtifactRow:
 
     Attributes:
         backend: ``onnx``, …
-        precision: ``fp32`` or ``int8``.
+        precision: ``fp32``, ``int8`` or ``int4``.
         path: The file that the engine opens, relative to the bundle.
         size_bytes: Of all its files; None for one that is refused, which has none.
         score: On the report's split; None when the task has no metric on it.
@@ -199,7 +201,7 @@ class ArtifactRow:
         dev_score: The same metric on dev; None where dev is measured by another.
         per_class: For ``text-classification``.
         engine: Like ``onnxruntime 1.32.0``.
-        recipe: How INT8 was made; "" for FP32, and in reports from before it was noted.
+        recipe: How it was quantized; "" for FP32, and in reports from before it was noted.
     """
 
     backend: str
@@ -225,6 +227,7 @@ class CandidateRecord:
     Attributes:
         backend: ``onnx``, …
         recipe: Its name.
+        precision: What it makes, ``int8`` or ``int4``.
         passed: Whether it passed its gate.
         chosen: Whether it is the one in the bundle.
         size_bytes: Of all files; None where nothing was made.
@@ -234,8 +237,9 @@ class CandidateRecord:
         matmuls: Products by a weight that it converted, and how many there are.
         gathers: The same of look-ups in tables.
         kept_fp32: Parts that stayed FP32 so that the gate could pass.
+        kept_int8: Parts that stayed INT8 in INT4 for that.
         reasons: Why it was refused.
-        error_by_part: Error of each part in INT8 alone; empty where it passed at once.
+        error_by_part: Error of each part quantized alone; empty where it passed at once.
     """
 
     backend: str
@@ -251,6 +255,8 @@ class CandidateRecord:
     kept_fp32: tuple[str, ...] = ()
     reasons: tuple[str, ...] = ()
     error_by_part: dict[str, float] = field(default_factory=dict)
+    precision: str = "int8"
+    kept_int8: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -182,6 +182,8 @@ def gates(report: Report) -> Markup:
         reasons = [el("p", reason, cls="reason") for reason in gate.reasons]
         if gate.kept_fp32:
             reasons.append(el("small", f"Kept in FP32: {', '.join(gate.kept_fp32)}"))
+        if gate.kept_int8:
+            reasons.append(el("small", f"Kept in INT8: {', '.join(gate.kept_int8)}"))
         cards.append(el("div", top, *limits, *reasons, cls="card"))
     lead = "An artifact is in the bundle only if it met these limits on the engine that runs it, "
     lead += f"measured on {report.rows[0].gate.split if report.rows else 'dev'}."

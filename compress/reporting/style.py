@@ -5,6 +5,7 @@ from __future__ import annotations
 LIGHT = """
   --page:#f6f7f9; --card:#ffffff; --ink:#12151c; --soft:#5a6272; --faint:#e4e7ec; --hair:#eef0f4;
   --teacher:#a3abb9; --fp32:#8ba3f3; --int8:#2b48d4; --on-int8:#ffffff; --wash:#eceffd;
+  --int4:#0f8a7e;
   --good:#0b7a4b; --good-wash:#e3f5ec; --bad:#b3261e; --bad-wash:#fdebe9;
   --warn:#7a4d00; --warn-wash:#fff4dc;
 """
@@ -12,6 +13,7 @@ LIGHT = """
 DARK = """
   --page:#0d0f14; --card:#161920; --ink:#eef0f5; --soft:#98a1b3; --faint:#2a2f3a; --hair:#20242d;
   --teacher:#667085; --fp32:#4f68c4; --int8:#9fb2ff; --on-int8:#0d1230; --wash:#1c2340;
+  --int4:#5fd3c6;
   --good:#5fd39b; --good-wash:#10291e; --bad:#ff8f85; --bad-wash:#331614;
   --warn:#f0c26a; --warn-wash:#2b220f;
 """
@@ -56,12 +58,13 @@ _HEAD = """
 .squares{width:100%;height:auto;display:block;overflow:visible}
 .square{stroke:var(--card);stroke-width:2}
 .square.teacher{fill:var(--hair);stroke:var(--teacher);stroke-width:1.5}
-.square.fp32{fill:var(--fp32)}.square.int8{fill:var(--int8)}
+.square.fp32{fill:var(--fp32)}.square.int8{fill:var(--int8)}.square.int4{fill:var(--int4)}
 .squares text{font-size:13px;font-weight:620;fill:var(--ink)}
-.squares .on.int8{fill:var(--on-int8)}
+.squares .on.int8,.squares .on.int4{fill:var(--on-int8)}
 .keys{display:flex;flex-wrap:wrap;gap:4px 14px;margin-top:12px;font-size:12.5px;color:var(--soft)}
 .keys i{display:inline-block;width:10px;height:10px;border-radius:3px;margin-right:6px}
 i.teacher{background:var(--teacher)}i.fp32{background:var(--fp32)}i.int8{background:var(--int8)}
+i.int4{background:var(--int4)}
 .tiles{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,220px),1fr));
   margin-top:36px;background:var(--card);border:1px solid var(--faint);border-radius:16px;
   overflow:hidden}

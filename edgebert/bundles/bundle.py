@@ -28,7 +28,7 @@ from runtimes import BACKENDS, available_backends
 
 logger = logging.getLogger(__name__)
 
-_PRECISION_ORDER = ("int8", "fp32")
+_PRECISION_ORDER = ("int8", "int4", "fp32")
 
 
 class Bundle:
@@ -71,13 +71,14 @@ class Bundle:
     def candidates(self, backend: str = "auto", precision: str = "auto") -> list[Artifact]:
         """List the artifacts that were asked for and can run here, the preferred first.
 
-        All of a bundle's artifacts passed their gate. That int8 comes before fp32 is a preference:
-        it is smaller, and faster on most CPUs but not on all. In a foreign directory nothing passed
-        a gate: there int8 is a candidate only where it's asked for, or all that runs.
+        All of a bundle's artifacts passed their gate. That int8 comes before int4, and that before
+        fp32, is a preference: it is faster on most CPUs but not on all. In a foreign directory
+        nothing passed a gate: there int8 is a candidate only where it's asked for, or all that
+        runs.
 
         Args:
             backend: Name of an engine, or ``auto`` for any that is installed.
-            precision: ``fp32``, ``int8``, or ``auto``.
+            precision: ``fp32``, ``int8``, ``int4``, or ``auto``.
 
         Raises:
             InputError: The bundle has no such artifact; those that it has are named.

@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print milliseconds of one text of 8 to 512 tokens, INT8's gain, and what ``auto`` takes."""
+    """Print milliseconds of one text of 8 to 512 tokens, what INT8 gains, what ``auto`` takes."""
     bundle = Bundle(args.bundle)
     options = SessionOptions(threads=args.threads or default_threads())
     chosen, why = _auto(bundle, options)
@@ -42,7 +42,8 @@ def run(args: argparse.Namespace) -> int:
         "machine": machine(),
         "threads": options.threads,
         "rows": rows,
-        "speedup_int8_over_fp32": _speedups(rows),
+        "speedup_int8_over_fp32": _speedups(rows, "int8"),
+        "speedup_int4_over_fp32": _speedups(rows, "int4"),
         "auto": {"path": chosen, "why": why, "over_best": _over_best(rows, chosen)},
     }
     print(json.dumps(report, ensure_ascii=False, indent=2) if args.json else _format(report))
@@ -116,16 +117,16 @@ def _over_best(rows: list[dict[str, Any]], chosen: str) -> dict[str, float]:
     }
 
 
-def _speedups(rows: list[dict[str, Any]]) -> dict[str, dict[str, float]]:
-    """Divide FP32's median by INT8's, for each backend that has both."""
+def _speedups(rows: list[dict[str, Any]], quantized: str) -> dict[str, dict[str, float]]:
+    """Divide FP32's median by that of INT8 or INT4, for each backend that has both."""
     by_key = {(row["backend"], row["precision"]): row["latency_ms"] for row in rows}
     return {
         backend: {
-            shape: times["p50"] / by_key[backend, "int8"][shape]["p50"]
+            shape: times["p50"] / by_key[backend, quantized][shape]["p50"]
             for shape, times in by_key[backend, "fp32"].items()
         }
         for backend, precision in by_key
-        if precision == "fp32" and (backend, "int8") in by_key
+        if precision == "fp32" and (backend, quantized) in by_key
     }
 
 
@@ -138,8 +139,9 @@ def _format(report: dict[str, Any]) -> str:
         for row in rows
     ]
     table += [
-        [f"{backend} fp32 / int8", "-"] + [f"{ratios[shape]:.2f}x" for shape in shapes]
-        for backend, ratios in report["speedup_int8_over_fp32"].items()
+        [f"{backend} fp32 / {kind}", "-"] + [f"{ratios[shape]:.2f}x" for shape in shapes]
+        for kind in ("int8", "int4")
+        for backend, ratios in report[f"speedup_{kind}_over_fp32"].items()
     ]
     auto = report["auto"]
     behind = ", ".join(f"{ratio:.2f}x" for ratio in auto["over_best"].values())

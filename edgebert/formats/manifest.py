@@ -32,7 +32,7 @@ TASKS = (
 )
 PROBLEM_TYPES = ("single_label_classification", "multi_label_classification")
 POOLINGS = ("mean", "cls", "max")
-PRECISIONS = ("fp32", "int8")
+PRECISIONS = ("fp32", "int8", "int4")
 ON_LONG = ("error", "truncate", "window")
 
 MAX_TOKENS = 1 << 17  # ModernBERT takes 8,192
@@ -78,7 +78,7 @@ class Artifact:
 
     Attributes:
         backend: ``onnx``, …
-        precision: ``fp32`` or ``int8``.
+        precision: ``fp32``, ``int8`` or ``int4``.
         files: All files of the artifact; the engine opens the first.
         recipe: How it was made, ``{"exporter": …, "opset": …, "quantization": …}``.
         gated_on: The CPU on which it passed its gate.

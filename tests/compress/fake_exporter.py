@@ -31,9 +31,13 @@ class FakeExporter:
     backend = "onnx"  # whose table of backends has it
     fp32_path = "onnx/fp32.net"
     int8_path = "onnx/int8.net"
+    int4_path = "onnx/int4.net"
 
-    def __init__(self, *, missed=(), int8_bytes=300, recipes=("first",)):
-        self.recipes = {name: Int8Recipe(f"the {name}", False, "fake 1") for name in recipes}
+    def __init__(self, *, missed=(), int8_bytes=300, recipes=("first",), precision="int8"):
+        self.recipes = {
+            name: Int8Recipe(f"the {name}", False, "fake 1", precision=precision)
+            for name in recipes
+        }
         self.missed, self.int8_bytes = missed, int8_bytes
         self.calls: list[set[str]] = []
 

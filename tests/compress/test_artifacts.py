@@ -80,7 +80,7 @@ def probe(tokenizer):
     return make_probe(split, HEAD, tokenizer, max_length=64)
 
 
-def int8_of(folder: Path, probe, exporter):
+def int8_of(folder: Path, probe, exporter, *, precision="int8"):
     (folder / "onnx").mkdir()
     exporter.export_fp32(None, None, folder / exporter.fp32_path, max_length=64)
     good = np.array(["good" in text for text in TEXTS])
@@ -95,6 +95,7 @@ def int8_of(folder: Path, probe, exporter):
         recipes=names,
         threads=1,
         min_engine="fake 2",
+        precision=precision,
     )
     left = sorted(path.name for path in (folder / "onnx").iterdir())
     return outcomes, made, left
@@ -138,6 +139,25 @@ def test_a_recipe_that_loses_too_much_gives_way_to_a_slower_one(tmp_path, probe,
     assert "accuracy fell" in outcomes["first"].gate.reasons[0]
     assert "chosen_by_ms" not in made.artifact.recipe
     assert left == BOTH
+
+
+@pytest.mark.usefixtures("backend")
+def test_int4_has_a_file_and_a_name_of_its_own(tmp_path, probe):
+    exporter = FakeExporter(precision="int4")
+    outcomes, made, left = int8_of(tmp_path, probe, exporter, precision="int4")
+    assert (made.name, made.artifact.precision) == ("onnx/int4", "int4")
+    assert left == ["fp32.bin", "fp32.net", "int4.bin", "int4.net"]
+    (row,) = candidate_rows(exporter, outcomes, made)
+    assert (row.precision, row.chosen, row.dev_score) == ("int4", True, 1.0)
+
+
+def test_int4_that_loses_too_much_is_refused_by_its_own_name(tmp_path, probe, backend):
+    backend.lossy = ("first",)
+    exporter = FakeExporter(precision="int4")
+    outcomes, made, left = int8_of(tmp_path, probe, exporter, precision="int4")
+    row = refused_int8(exporter, outcomes, precision="int4")
+    assert (made, left) == (None, FP32_FILES)
+    assert (row.precision, row.path) == ("int4", "onnx/int4.net")
 
 
 def test_int8_needs_the_engine_that_its_fp32_parts_need(tmp_path, probe, backend):  # noqa: ARG001

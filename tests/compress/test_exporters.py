@@ -89,7 +89,11 @@ def test_a_calibration_leaves_out_the_others_but_no_recipe_that_has_no_choice():
     assert "static-percentile" in plan.recipes["onnx"]
     assert not {"static", "static-entropy"} & set(plan.recipes["onnx"])
     assert {"dynamic", "weights"} <= set(plan.recipes["onnx"])
-    assert "static" in plan.recipes["openvino"]
+    assert "static-percentile" in plan.recipes["openvino"]
+    assert "static" not in plan.recipes["openvino"]
+    assert "static" in plan_export(every=True, calibration="min-max").recipes["openvino"]
+    for recipes in plan.recipes.values():  # it learns something else of the texts
+        assert "weights-int4" in recipes
 
 
 def test_a_calibration_that_leaves_an_engine_no_recipe_is_refused():

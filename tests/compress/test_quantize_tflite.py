@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
+import re
 
 import numpy as np
 import pytest
+import torch
 
 pytest.importorskip("litert_torch")
 pytest.importorskip("ai_edge_quantizer")
@@ -24,6 +27,10 @@ from tests.compress.tflite_files import (  # noqa: E402
     by_torch,
 )
 
+CALIBRATION = [batch_of(*range(2, 17)), batch_of(16, 7)]
+FOUR = "weights-int4"
+EIGHT = [name for name in RECIPES if name != FOUR]
+
 
 @pytest.fixture
 def lab(tflite_lab):
@@ -34,7 +41,10 @@ def lab(tflite_lab):
 def made(tflite_lab, tmp_path_factory):
     folder = tmp_path_factory.mktemp("int8")
     return {
-        recipe: (path, EXPORTER.quantize(tflite_lab.path, path, recipe=recipe))
+        recipe: (
+            path,
+            EXPORTER.quantize(tflite_lab.path, path, recipe=recipe, calibration=CALIBRATION),
+        )
         for recipe in RECIPES
         for path in [folder / f"{recipe}.tflite"]
     }
@@ -59,6 +69,9 @@ def test_outputs_stay_close_to_torchs(lab, made, recipe):
     batch = batch_of(3, 8, 11, 16)
     expected = by_torch(lab.module, batch)["logits"]
     found = by_engine(made[recipe][0], batch)["logits"]
+    if recipe == FOUR:  # a random model is rough: 4 bits cost it half
+        same = with_matrices(lab.module, dict(four_bit_matrices(read_tflite(made[FOUR][0]))))
+        expected = by_torch(same, batch)["logits"]
     assert np.abs(found - expected).max() < 0.1 * np.abs(expected).max()
 
 
@@ -88,12 +101,49 @@ def test_both_recipes_round_to_the_same_numbers(made):
         np.testing.assert_array_equal(levelled[name], by_row[name])
 
 
+def four_bit_matrices(model):
+    """Give the matrices of 4 bits by name and signature, by the format's own rules."""
+    for use in weight_uses(model):
+        if use.bits == 4:
+            tensors, form = model.subgraphs[use.graph].tensors, use.weight.quantization.details
+            scales = model.buffers[tensors[form.scales].buffer].data
+            scales = np.frombuffer(bytes(scales), np.float16).reshape(-1, 1)
+            packed = np.frombuffer(bytes(model.buffers[use.buffer].data), np.uint8)
+            steps = np.stack([packed & 15, packed >> 4], axis=1).astype(np.int8)
+            steps = np.where(steps > 7, steps - 16, steps).reshape(-1, form.blockSize)
+            yield (
+                (use.name, use.graph),
+                (steps * scales.astype(np.float32)).reshape(use.weight.shape),
+            )
+
+
+def with_matrices(module, found):
+    """Copy a torch module, with other matrices."""
+    copied = copy.deepcopy(module)
+    for path, part in copied.named_modules():
+        node = re.sub(r"/(\d+)", r".\1", "/" + path.replace(".", "/")) + "/MatMul"
+        if (node, 0) in found:
+            part.weight.data = torch.from_numpy(found[node, 0])
+    return copied
+
+
+def test_every_signature_has_the_same_matrices_of_4_bits_near_to_those_of_fp32(lab, made):
+    found = dict(four_bit_matrices(read_tflite(made[FOUR][0])))
+    fp32 = read_tflite(lab.path)
+    exact = {use.name: values_of(fp32, use.weight) for use in weight_uses(fp32)}
+    assert len(found) == 2 * MATMULS
+    for (name, _), values in found.items():
+        np.testing.assert_array_equal(values, found[name, 0])
+        error = np.linalg.norm(values - exact[name]) / np.linalg.norm(exact[name])
+        assert error < 0.2
+
+
 def test_a_compatible_file_has_one_scale_a_weight(made):
     model = read_tflite(made["compatible"][0])
     assert {tuple(use.weight.quantization.scale) for use in weight_uses(model)} == {(1.0,)}
 
 
-@pytest.mark.parametrize("recipe", RECIPES)
+@pytest.mark.parametrize("recipe", EIGHT)
 def test_excluded_parts_keep_their_float_weights(lab, tmp_path, recipe):
     kept = EXPORTER.parts(lab.path)["layer.1/attention"]
     converted = EXPORTER.quantize(lab.path, tmp_path / "q.tflite", recipe=recipe, exclude=kept)
@@ -115,7 +165,7 @@ def test_a_recipe_that_converts_nothing_is_seen(lab, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("signature", [0, 1])
-@pytest.mark.parametrize("recipe", RECIPES)
+@pytest.mark.parametrize("recipe", EIGHT)
 def test_a_weight_that_vanishes_from_one_signature_is_missed(
     lab, tmp_path, monkeypatch, recipe, signature
 ):
@@ -144,7 +194,7 @@ def test_a_quantizer_that_fails_is_a_refusal(lab, tmp_path, monkeypatch):
 
 
 def test_an_unknown_recipe_names_the_known_ones(lab, tmp_path):
-    with pytest.raises(InputError, match="Known recipes: dynamic, compatible"):
+    with pytest.raises(InputError, match="Known recipes: dynamic, compatible, weights-int4"):
         EXPORTER.quantize(lab.path, tmp_path / "q.tflite", recipe="magic")
 
 
@@ -158,5 +208,5 @@ def test_an_excluded_node_must_exist(lab, tmp_path):
 def test_the_source_is_left_as_it_was(lab, tmp_path):
     before = lab.path.read_bytes()
     for recipe in RECIPES:
-        EXPORTER.quantize(lab.path, tmp_path / "q.tflite", recipe=recipe)
+        EXPORTER.quantize(lab.path, tmp_path / "q.tflite", recipe=recipe, calibration=CALIBRATION)
     assert lab.path.read_bytes() == before

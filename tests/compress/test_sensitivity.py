@@ -65,6 +65,22 @@ def test_each_part_is_measured_alone_and_the_worst_comes_first(quantization, tmp
     assert left_in(tmp_path) == ["fp32.bin", "fp32.net"]
 
 
+def test_parts_of_int4_that_hurt_most_stay_in_int8_and_are_named_so(tmp_path):
+    quantization = quantization_of(tmp_path, FakeExporter(precision="int4"))
+    target = tmp_path / "int4.net"
+    outcome = quantize_until_passed(
+        quantization, target, gate=gate_against(*WORST), measure=measure
+    )
+    assert outcome.gate.passed
+    assert (outcome.gate.kept_int8, outcome.gate.kept_fp32) == (WORST, ())
+
+
+def test_int4_that_leaves_weights_out_is_refused_as_int4(tmp_path):
+    quantization = quantization_of(tmp_path, FakeExporter(missed=("q0",), precision="int4"))
+    with pytest.raises(GateError, match=r"INT4 recipe 'first' converted 6 of 7.*not in INT4: q0"):
+        quantization.convert_all(tmp_path / "int4.net")
+
+
 def test_an_artifact_that_passes_at_once_keeps_nothing_in_fp32(quantization, tmp_path):
     target = tmp_path / "int8.net"
     outcome = quantize_until_passed(quantization, target, gate=gate_against(), measure=measure)

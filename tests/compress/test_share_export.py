@@ -61,19 +61,23 @@ ENGINES = [
 
 
 @pytest.mark.parametrize("backend", ENGINES)
-def test_a_shared_weight_is_stored_once_in_both_precisions(model, backend, tmp_path):
+def test_a_shared_weight_is_stored_once_in_every_precision(model, backend, tmp_path):
     if backend not in available_backends() or EXPORTERS[backend].missing():
         pytest.skip(f"needs the exporter of {backend}")
     from runtimes import load_backend
 
     exporter = get_exporter(backend)
-    paths = {name: tmp_path / getattr(exporter, f"{name}_path") for name in ("fp32", "int8")}
+    paths = {
+        name: tmp_path / getattr(exporter, f"{name}_path") for name in ("fp32", "int8", "int4")
+    }
     for path in paths.values():
         path.parent.mkdir(exist_ok=True)
     exporter.export_fp32(model, HEAD, paths["fp32"], max_length=LENGTH)
     recipe = EXPORTERS[backend].default_recipes[0]
     calibration = [batch()] * 4
-    exporter.quantize(paths["fp32"], paths["int8"], recipe=recipe, calibration=calibration)
+    for name, how in (("int8", recipe), ("int4", "weights-int4")):
+        made = exporter.quantize(paths["fp32"], paths[name], recipe=how, calibration=calibration)
+        assert made.missed == ()
     params = sum(parameter.numel() for parameter in model.parameters())
     matrices = sum(one.numel() for one in model.parameters() if one.dim() == 2)
     sizes = {name: _size(exporter, tmp_path, name) for name in paths}
@@ -81,7 +85,11 @@ def test_a_shared_weight_is_stored_once_in_both_precisions(model, backend, tmp_p
     # what isn't a matrix stays in FP32, and a matrix has a scale a row; the rest is nodes
     rows = sum(len(one) for one in model.parameters() if one.dim() == 2)
     assert sizes["int8"] <= 1.1 * (matrices + 4 * (params - matrices) + 4 * rows) + NODES
-    for precision, tolerance in (("fp32", 1e-4), ("int8", 0.25)):
+    tables = sum(one.numel() for name, one in model.named_parameters() if "_embeddings" in name)
+    products = 4.5 / 8 * (matrices - tables)  # 4 bits each, and 16 for every 32 of them
+    rest = tables + 4 * (params - matrices) + 4 * rows
+    assert sizes["int4"] <= 1.02 * (products + rest) + NODES
+    for precision, tolerance in (("fp32", 1e-4), ("int8", 0.25), ("int4", 1.0)):
         with closing(load_backend(backend, paths[precision], SessionOptions(threads=1))) as opened:
             found = opened.run(batch())["logits"]
         np.testing.assert_allclose(found, by_torch(model), atol=tolerance)

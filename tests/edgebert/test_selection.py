@@ -57,6 +57,16 @@ def test_auto_takes_the_fastest_and_says_of_how_many(three):
         assert runtime.encode(["good film"]).shape == (1, 8)
 
 
+def test_int4_is_opened_by_its_name_and_stands_between_int8_and_fp32(embedder_dir, engines):
+    del engines
+    fakes.move_artifacts(embedder_dir, "slow/fp32", "slow/int4", "slow/int8")
+    order = [one.precision for one in Bundle(embedder_dir).candidates("slow")]
+    assert order == ["int8", "int4", "fp32"]
+    with Runtime(embedder_dir, precision="int4", threads=1) as runtime:
+        assert runtime.info.precision == "int4"
+        assert runtime.encode(["good film"]).shape == (1, 8)
+
+
 def test_the_choice_is_logged(three, caplog):
     with caplog.at_level(logging.INFO, loading.logger.name), Runtime(three, threads=1) as runtime:
         assert f"running {three}: {runtime.info.why}" in caplog.messages
