@@ -53,7 +53,7 @@ class ExportConfig(DataConfig):
         (), help="Engine to export for, repeatable (default: every one installed)"
     )
     recipe: tuple[str, ...] = option(
-        (), help="How INT8 is made: NAME or BACKEND=NAME, repeatable (default: the engine's own)"
+        (), help="Way to INT8 or INT4: NAME or BACKEND=NAME, repeatable (default: the engine's own)"
     )
     exporter: Literal["edgebert", "optimum"] = option(
         "edgebert", help="optimum: another way to ONNX, for architectures that ours doesn't know"

@@ -115,7 +115,7 @@ class DistillConfig(TrainingConfig):
         (), help="Engine to export for, repeatable (default: every one installed)"
     )
     recipe: tuple[str, ...] = option(
-        (), help="How INT8 is made: NAME or BACKEND=NAME, repeatable (default: the engine's own)"
+        (), help="Way to INT8 or INT4: NAME or BACKEND=NAME, repeatable (default: the engine's own)"
     )
     cache_size_gb: float = option(4.0, help="Disk that the cache of teacher outputs may take")
 
