@@ -28,6 +28,10 @@ if TYPE_CHECKING:
 # Best of 3e-5 to 1e-2 on STS-B's dev: widths 64, 128 and 256, MiniLM as teacher.
 COMMON = 5e-4  # a token of this share of the texts' tokens counts half as much as a rare one
 SPECIAL_WEIGHT = 1e-3  # not 0: a text without a known token needs a direction
+# Length of a row, root mean square. A step of AdamW moves a number by about the learning rate, so
+# this says how far a step turns a row: with distill's own rate as far as 2e-3 turns one of length 1,
+# which took STS-B's dev from 0.798 to 0.839 in two epochs.
+ROW_LENGTH = 0.1
 _CHUNK_ROWS = 16_384
 
 
@@ -65,7 +69,7 @@ def build_static(
     table = torch.cat([(rows - mean) @ basis for rows in _chunks(vectors)]) * weights[:, None]
     table[pad_id] = 0.0
     model = same_parts(teacher, config)
-    _fill(model, table / table.square().sum(dim=1).mean().sqrt())
+    _fill(model, table * (ROW_LENGTH / table.square().sum(dim=1).mean().sqrt()))
     return BuiltStudent(model.train(), "static", basis)
 
 
