@@ -63,10 +63,25 @@ def model_card(report: Report, result: ExportResult, directory: Path) -> str:
         "```",
         "",
     ]
+    lines += _exits(report)
     if manifest.labels:
         lines += [f"Labels: {', '.join(manifest.labels)}.", ""]
     lines += [f"Left out: {_name(row)}. {' '.join(row.gate.reasons)}\n" for row in report.refused]
     return "\n".join([*lines, *(f"Note: {note}." for note in report.notes)]).rstrip() + "\n"
+
+
+def _exits(report: Report) -> list[str]:
+    """Say how texts leave early, and what that comes to."""
+    found = [
+        f"{one.name}: {one.layers:.2f} of {len(one.depths)} layers on average, "
+        f"{report.metric} {one.score:.4f}"
+        for one in report.exits
+        if one.layers is not None and one.score is not None
+    ]
+    if not found:
+        return []
+    how = f"`edgebert.Runtime({report.title!r}, early_exit=True)` lets sure texts leave early"
+    return [f"{how} ({report.split}): {'; '.join(found)}.", ""]
 
 
 def example_call(manifest: Manifest, directory: Path) -> str:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
+from compress.bundles.model_card import model_card
 from compress.report import ExitRecord, GateRecord, load_report, write_report
 from compress.reporting.exit_records import DepthRecord
 from compress.reporting.html import render_html
@@ -55,6 +57,15 @@ def test_the_page_shows_them_and_escapes_the_reasons():
     assert "<h2>Early exit</h2>" in page
     assert "accuracy &lt;fell&gt;." in page
     assert "Early exit" not in render_html(sample_report())
+
+
+def test_the_model_card_says_how_texts_leave_early_and_at_how_many_layers(tmp_path):
+    manifest = SimpleNamespace(
+        task="text-classification", pairs=False, pooling=None, labels=(), max_length=64
+    )
+    card = model_card(REPORT, SimpleNamespace(manifest=manifest), tmp_path)
+    assert "early_exit=True)` lets sure texts leave early" in card
+    assert "onnx fp32: 1.80 of 2 layers on average, accuracy 0.9090." in card
 
 
 def test_they_are_read_back_from_report_json(tmp_path):
