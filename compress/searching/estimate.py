@@ -28,8 +28,7 @@ _GRAPH = {
 # Scale and zero point of a row of a TFLite table, and of a column of a matrix; a layer has about 3
 # such columns for each 4 numbers in vectors.
 _SCALE_BYTES, _SCALES_BY_VECTOR = 12, 0.75
-_MATRIX_BYTES = {"fp32": 4, "int8": 1}
-PRECISIONS = tuple(_MATRIX_BYTES)
+_FOUR_BITS = 0.55  # bytes of a weight in blocks, a scale each; embedding tables stay INT8
 
 
 @dataclass(frozen=True)
@@ -110,21 +109,27 @@ class Estimator:
         Args:
             shape: Of the student.
             backend: ``onnx``, …
-            precision: ``fp32`` or ``int8``.
+            precision: ``fp32``, ``int8`` or ``int4``.
             lengths: Of inputs in tokens that a TFLite file has a graph for, the longest last.
         """
-        weights, (fixed, each) = self.weights(shape), _GRAPH[backend, precision]
+        kind = "fp32" if precision == "fp32" else "int8"
+        weights, (fixed, each) = self.weights(shape), _GRAPH[backend, kind]
         graph = fixed + each * shape.architecture.num_hidden_layers
         matrices = weights.matrices
         if backend == "tflite":  # its lengths are fixed, so positions beyond them are left out
             graph *= len(lengths)
-            if precision == "int8":
+            if kind == "int8":
                 scales = shape.vocab_size + int(_SCALES_BY_VECTOR * weights.vectors)
                 graph += _SCALE_BYTES * scales
             positions = max_positions(self._teacher.config.to_dict()) or lengths[-1]
             one = shape.architecture
             matrices -= (positions - lengths[-1]) * (one.embedding_size or one.hidden_size)
-        return _MATRIX_BYTES[precision] * matrices + 4 * weights.vectors + graph
+        size = (4 if kind == "fp32" else 1) * matrices + 4 * weights.vectors + graph
+        if precision == "int4":
+            one = shape.architecture
+            tables = shape.vocab_size * (one.embedding_size or one.hidden_size)
+            size -= int((1 - _FOUR_BITS) * (matrices - tables))
+        return size
 
     def _parts(self, architecture: Architecture) -> tuple[Weights, ...]:
         """Count a model of one layer, a further layer, and a further token."""

@@ -15,7 +15,7 @@ from compress.distillation.imitate import Imitation, imitate
 from compress.options import save_run
 from compress.scoring.metrics import METRICS
 from compress.searching.budget import Budget, Cost
-from compress.searching.estimate import PRECISIONS, Estimator
+from compress.searching.estimate import Estimator
 from compress.searching.meter import ShapeMeter
 from compress.searching.shapes import Shape, Space
 from compress.searching.vocabularies import Vocabularies
@@ -114,7 +114,8 @@ def fits_by_estimate(grounds: Grounds, shape: Shape) -> str:
         return ""
     engine, lengths = grounds.config.engine, grounds.meter.lengths
     least = min(
-        grounds.estimator.size_bytes(shape, engine, name, lengths=lengths) for name in PRECISIONS
+        grounds.estimator.size_bytes(shape, engine, name, lengths=lengths)
+        for name in grounds.meter.precisions
     )
     reasons = grounds.budget.over(Cost(size_bytes=int(least * DOUBTFUL), latency_ms=0.0))
     return f"by estimate, {reasons[0]}" if reasons else ""

@@ -15,7 +15,7 @@ import torch
 
 from compress.artifacts.exporters import get_exporter, plan_export
 from compress.artifacts.make import FAILURES, open_engine
-from compress.artifacts.quantizer import Exporter
+from compress.artifacts.quantizer import Exporter, path_of
 from compress.artifacts.tflite_graph import lengths_for
 from compress.distillation.imitate import student_head
 from compress.models.student import BuiltStudent
@@ -56,7 +56,9 @@ class ShapeMeter:
     ) -> None:
         self._exporter, self._estimator = _exporter_of(config.engine), estimator
         self._teacher, self._config = teacher, config
-        self._recipe = plan_export((config.engine,), config.recipe).recipes[config.engine][0]
+        self._recipes: dict[str, str] = {}  # the first one of each precision
+        for recipe in plan_export((config.engine,), config.recipe).recipes[config.engine]:
+            self._recipes.setdefault(self._exporter.recipes[recipe].precision, recipe)
         self._file, self._folder = work / "shapes.json", work / "shapes"
         self._known: dict[str, dict[str, Any]] = {}
         self._shapes: dict[str, Shape] = {}
@@ -92,6 +94,11 @@ class ShapeMeter:
             if times and min(times) > limit * SURELY and shape.no_faster_than(other):
                 return f"{other.architecture}, which computes less, took {min(times):.2f} ms"
         return ""
+
+    @property
+    def precisions(self) -> tuple[str, ...]:
+        """Name those in which artifacts are made."""
+        return ("fp32", *self._recipes)
 
     @property
     def lengths(self) -> tuple[int, ...]:
@@ -136,16 +143,15 @@ class ShapeMeter:
         )
         made: dict[str, tuple[int, Backend]] = {}
         source = folder / exporter.fp32_path
-        target = folder / exporter.int8_path
-        for path in (source, target):
-            path.parent.mkdir(parents=True, exist_ok=True)
+        source.parent.mkdir(parents=True)
         try:
             exporter.export_fp32(model, head, source, max_length=self._length)
             made["fp32"] = self._open(exporter.fp32_path, folder, threads, opened)
-            exporter.quantize(
-                source, target, recipe=self._recipe, calibration=self._calibration(shape)
-            )
-            made["int8"] = self._open(exporter.int8_path, folder, threads, opened)
+            for precision, recipe in self._recipes.items():
+                path = path_of(exporter, precision)
+                calibration = self._calibration(shape)
+                exporter.quantize(source, folder / path, recipe=recipe, calibration=calibration)
+                made[precision] = self._open(path, folder, threads, opened)
         except FAILURES as error:
             logger.info("%s on %s: %s", shape, exporter.backend, error)
         return made

@@ -21,7 +21,7 @@ FAR = 2.5  # times the dearest dot: a limit beyond would press all dots together
 _OWN = """
 .scatter text{font-size:11px;fill:var(--soft)}
 .scatter .short{fill:none;stroke:var(--teacher);stroke-width:1.4}
-.scatter .fp32{fill:var(--fp32)}.scatter .int8,.scatter .other{fill:var(--int8)}
+.scatter .fp32{fill:var(--fp32)}.scatter .int8{fill:var(--int8)}.scatter .int4{fill:var(--int4)}
 .scatter .chosen{stroke:var(--ink);stroke-width:2.2}
 .scatter .front{fill:none;stroke:var(--int8);stroke-width:1.4;opacity:.55}
 .scatter .limit{stroke:var(--bad);stroke-width:1.2;stroke-dasharray:4 4}
@@ -72,7 +72,9 @@ def _plots(result: SearchResult) -> Markup:
             result, lambda cost: cost.latency_ms, budget.max_latency_ms, "ms, one text of 32 tokens"
         ),
     ]
-    keys = [("short", "after a short training"), ("fp32", "FP32"), ("int8", "INT8")]
+    keys = [("short", "after a short training")]
+    precisions = dict.fromkeys(one.precision for one in result.finalists)
+    keys += [(precision, precision.upper()) for precision in precisions]
     legend = el("div", *(el("span", el("i", cls=k), text) for k, text in keys), cls="keys")
     lead = (
         "Part of the teacher's dev score that is kept. The line joins what no other beats in this "
@@ -91,8 +93,7 @@ def _scatter(
     ]
     finals = []
     for one in result.finalists:
-        kind = one.precision if one.precision in ("fp32", "int8") else "other"
-        kind += " chosen" if one.name == result.chosen.name else ""
+        kind = one.precision + (" chosen" if one.name == result.chosen.name else "")
         finals.append(_Dot(of(one.cost), one.kept, kind, f"trial {one.name}, {one.student}"))
     axes = _Axes([*dots, *finals], limit=limit, least=1 - (result.budget.max_drop or 0.0))
     front = " ".join(f"{axes.x(dot.x):.1f},{axes.y(dot.y):.1f}" for dot in _front(finals))
