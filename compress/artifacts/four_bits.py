@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from edgebert.errors import GateError
 from edgebert.types import FloatArray
 
 logger = logging.getLogger(__name__)
@@ -218,9 +220,19 @@ def _factors(moments: FloatArray) -> Any:
     """Give the upper triangle ``U`` of ``UᵀU``, the inverse of the damped moments.
 
     Its row ``j``, divided by its diagonal, says how later columns make up for an error in ``j``.
+
+    Raises:
+        GateError: There is none: activations were not finite.
     """
     damped = moments.astype(np.float64)
     diagonal = np.diagonal(damped).copy()
     diagonal[diagonal <= 0] = 1.0  # an input that is always 0
     np.fill_diagonal(damped, diagonal + _DAMPING * diagonal.mean())
-    return np.linalg.cholesky(np.linalg.inv(damped)).T
+    with suppress(np.linalg.LinAlgError):
+        factors = np.linalg.cholesky(np.linalg.inv(damped)).T
+        if np.isfinite(factors).all():
+            return factors
+    raise GateError(
+        "INT4 can't be made: what a product takes on the calibration's texts is not finite. Leave "
+        "the recipe out."
+    )

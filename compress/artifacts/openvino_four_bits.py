@@ -63,9 +63,10 @@ def put_four_bits(
     model: Any, products: Mapping[str, WeightNode], rounded: Mapping[str, FourBits]
 ) -> None:
     """Give products weights of 4 bits, in place: each constant becomes a chain that unpacks it."""
+    weights = {one.weight for one in products.values()}
     for node in model.get_ordered_ops():
         name = node.get_friendly_name()
-        if name in {one.weight for one in products.values()} and name in rounded:
+        if name in weights:
             takers = list(node.output(0).get_target_inputs())
             unpacked = _unpack(rounded[name], name)
             for taker in takers:

@@ -44,7 +44,9 @@ from compress.models.task_head import TaskHead
 from edgebert.types import Batch, IntArray
 from runtimes.signal_stack import kept_signal_stack
 
-_OUTERMOST = 1e-5  # of a text's numbers, on each side; with 1e-4 MiniLM's mean cosine is 0.948
+# Of a text's numbers, on each side. MiniLM's mean cosine on 100 texts is 0.991 with 1e-4, and 0.996
+# where all count.
+_OUTERMOST = 1e-5
 
 # Takes the model, names of nodes left in FP32, and what it needs of calibration: items, or of INT4
 # the weights; gives the quantized model.

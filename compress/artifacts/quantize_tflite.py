@@ -26,7 +26,7 @@ from compress.artifacts.quantizer import (
     group_parts,
     quantizer_failed,
 )
-from compress.artifacts.tflite_four_bits import quantize_four_bits, round_tflite
+from compress.artifacts.tflite_four_bits import can_be_cut, quantize_four_bits, round_tflite
 from compress.artifacts.tflite_graph import BUCKETS, export_tflite, lengths_for, quiet_converter
 from compress.artifacts.tflite_model import (
     WeightUse,
@@ -171,7 +171,8 @@ class TfliteExporter:
         check_exclude(exclude, before)
         shared = {before[name].buffer for name in exclude}
         if chosen.precision == "int4":  # a table that is a matrix, too, has 8 bits
-            shared |= {use.buffer for use in before.values() if use.kind == "Gather"}
+            tables = [use for use in before.values() if use.kind == "Gather" or not can_be_cut(use)]
+            shared |= {use.buffer for use in tables}
         left = {name for name, use in before.items() if use.buffer in shared}
         try:
             with quiet_converter():

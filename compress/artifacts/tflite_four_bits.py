@@ -39,21 +39,25 @@ def products(model: Any, *, graph: int | None = None) -> list[WeightUse]:
     ]
 
 
+def can_be_cut(use: WeightUse) -> bool:
+    """Tell whether a matrix can be cut into blocks; if not, it has 8 bits."""
+    return bool(use.weight.shape[1] % BLOCK_SIZE == 0)
+
+
 def round_tflite(source: Path, texts: Sequence[Batch]) -> dict[str, FourBits]:
     """Round the matrices of an FP32 file to 4 bits, by the name of their node.
 
     Raises:
-        GateError: A matrix can't be cut into blocks of 32, and the engine knows no others.
+        GateError: No matrix can be cut into blocks of 32, and the engine knows no others.
     """
     model = read_tflite(source)
     # the longest signature, which holds every text
     last = max(range(len(model.subgraphs)), key=lambda number: _length(model, number))
-    uses = products(model, graph=last)
-    odd = [use.name for use in uses if use.weight.shape[1] % BLOCK_SIZE]
-    if odd:
+    uses = [use for use in products(model, graph=last) if can_be_cut(use)]
+    if not uses:
         raise GateError(
-            f"LiteRT runs INT4 in blocks of {BLOCK_SIZE}, and the inner size of {odd[0]} is no "
-            "multiple of that."
+            f"LiteRT runs INT4 in blocks of {BLOCK_SIZE}, and no matrix has an inner size that is "
+            "a multiple of that."
         )
     by_buffer: dict[str, list[WeightUse]] = {}
     for use in uses:
@@ -97,7 +101,8 @@ def _look(
     with TemporaryDirectory() as folder:
         path = Path(folder) / "watched.tflite"
         write_tflite(watched, path)
-        runner = Interpreter(str(path)).get_signature_runner("watch")
+        # by its bytes: a mapped file can't be removed everywhere
+        runner = Interpreter(model_content=path.read_bytes()).get_signature_runner("watch")
         shapes = {one: details["shape"] for one, details in runner.get_input_details().items()}
         whole = _length(model, graph)
         for text in single_texts(texts):

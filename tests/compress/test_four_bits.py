@@ -12,6 +12,7 @@ from compress.artifacts.four_bits import (
     round_weight,
     round_weights,
 )
+from edgebert.errors import GateError
 
 RNG = np.random.default_rng(0)
 WEIGHT = RNG.normal(size=(24, 64)).astype(np.float32)
@@ -64,6 +65,11 @@ def test_a_channel_that_was_never_seen_is_rounded_too():
     moments[5] = moments[:, 5] = 0
     bits = round_weight(WEIGHT, moments)
     np.testing.assert_allclose(bits.values()[:, 5], nearest(WEIGHT, bits.scales)[:, 5], atol=1e-6)
+
+
+def test_activations_that_are_not_finite_are_a_refusal():
+    with pytest.raises(GateError, match="not finite"):
+        round_weight(WEIGHT, MOMENTS * np.nan)
 
 
 @pytest.mark.parametrize("inner", [32, 48, 64])

@@ -193,6 +193,28 @@ def test_a_quantizer_that_fails_is_a_refusal(lab, tmp_path, monkeypatch):
         EXPORTER.quantize(lab.path, tmp_path / "q.tflite", recipe="broken")
 
 
+def test_int4_refuses_a_model_of_which_nothing_can_be_cut_into_the_engines_blocks(
+    lab, tmp_path, monkeypatch
+):
+    monkeypatch.setattr("compress.artifacts.tflite_four_bits.BLOCK_SIZE", 48)  # of 64 and 128
+    with pytest.raises(GateError, match="INT4 in blocks of 48, and no matrix has an inner"):
+        type(EXPORTER)(buckets=(8,)).quantize(
+            lab.path, tmp_path / "q.tflite", recipe=FOUR, calibration=CALIBRATION
+        )
+
+
+def test_what_is_left_out_of_int4_is_int8(lab, tmp_path):
+    kept = EXPORTER.parts(lab.path)["layer.1/attention"]
+    converted = EXPORTER.quantize(
+        lab.path, tmp_path / "q.tflite", recipe=FOUR, exclude=kept, calibration=CALIBRATION
+    )
+    assert (converted.matmuls, converted.missed) == (MATMULS - 4, ())
+    uses = weight_uses(read_tflite(tmp_path / "q.tflite"))
+    bits = {use.name: use.bits for use in uses if use.kind == "MatMul"}
+    assert {name for name, found in bits.items() if found == 8} == set(kept)
+    assert set(bits.values()) == {4, 8}
+
+
 def test_an_unknown_recipe_names_the_known_ones(lab, tmp_path):
     with pytest.raises(InputError, match="Known recipes: dynamic, compatible, weights-int4"):
         EXPORTER.quantize(lab.path, tmp_path / "q.tflite", recipe="magic")

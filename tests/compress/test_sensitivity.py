@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from compress.artifacts import sensitivity
@@ -73,6 +75,26 @@ def test_parts_of_int4_that_hurt_most_stay_in_int8_and_are_named_so(tmp_path):
     )
     assert outcome.gate.passed
     assert (outcome.gate.kept_int8, outcome.gate.kept_fp32) == (WORST, ())
+
+
+def test_the_search_of_int4_has_its_time_after_the_weights_were_rounded(tmp_path):
+    class Rounding(FakeExporter):
+        def quantize(self, source, target, **how):
+            if not self.calls:
+                time.sleep(0.5)
+            return super().quantize(source, target, **how)
+
+    for precision, found in (("int8", False), ("int4", True)):
+        (tmp_path / precision).mkdir()
+        quantization = quantization_of(tmp_path / precision, Rounding(precision=precision))
+        outcome = quantize_until_passed(
+            quantization,
+            tmp_path / precision / "made.net",
+            gate=gate_against(*WORST),
+            measure=lambda path: measure(path) if len(int8_parts(path)) == 1 else 1.0,
+            seconds=0.4,
+        )
+        assert outcome.gate.passed is found
 
 
 def test_int4_that_leaves_weights_out_is_refused_as_int4(tmp_path):

@@ -147,7 +147,7 @@ REFUSED = {
     "files.0.sha256": ["", "0" * 63, "G" * 64, "A" * 64, None, 0],
     "files.0.size_bytes": [-1, 1 << 50, "10", 1.0, None, True],
     "artifacts.0.backend": ["", "ONNX", "../onnx", "a" * 40, 5, None],
-    "artifacts.0.precision": ["int4", "", None],
+    "artifacts.0.precision": ["int3", "", None],
     "artifacts.0.files": [[], None, {}],
     "artifacts.0.recipe": [[], "x", None],
     "artifacts.0.gated_on": [None, 5],
