@@ -52,12 +52,14 @@ def prune(config: PruneConfig, *, data: TaskData | None = None) -> PruneResult:
     from compress.device import resolve_device, set_threads
 
     set_threads(config.threads)
+    from compress.models.exits import warn_of_exits
     from compress.models.teachers import resolve_teacher
     from compress.pruning.result import load_result
     from compress.work import open_work
 
     device = resolve_device(config.device)
     found = resolve_teacher(config.model, no_fallback=True)
+    warn_of_exits(found.path)
     with open_work(config) as work:
         if work is None:
             return load_result(config.output_dir)

@@ -44,6 +44,7 @@ def share(config: ShareConfig, *, data: TaskData | None = None) -> ShareResult:
     from compress.device import resolve_device, set_threads
 
     set_threads(config.threads)
+    from compress.models.exits import warn_of_exits
     from compress.models.pretrained import task_config
     from compress.models.teachers import resolve_teacher
     from compress.sharing.albert import make_plan
@@ -52,6 +53,7 @@ def share(config: ShareConfig, *, data: TaskData | None = None) -> ShareResult:
 
     device = resolve_device(config.device)
     found = resolve_teacher(config.model, no_fallback=True)
+    warn_of_exits(found.path)
     plan = make_plan(task_config(found.path, config.task), config)
     with open_work(config) as work:
         if work is None:

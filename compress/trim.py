@@ -194,6 +194,7 @@ def _write(
     source: Path,
 ) -> None:
     """Write the checkpoint; the model's rows are cut here."""
+    from compress.models.exits import copy_exits
     from compress.models.saving import save_model
     from compress.models.sentence_layout import copy_layout
     from compress.models.vocabulary import rename_ids, take_rows
@@ -205,6 +206,7 @@ def _write(
     save_model(model, directory)
     cut.write(directory, new_ids)
     copy_layout(source, directory)
+    copy_exits(source, directory)
 
 
 def command(config: TrimConfig) -> None:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import copy
 import json
+import logging
+import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,8 @@ from torch import Tensor, nn
 from compress.models.blocks import model_type
 from compress.models.capture import Wanted, forward_features
 from edgebert.errors import ModelError
+
+logger = logging.getLogger(__name__)
 
 EXITS_NAME = "exits.safetensors"
 DEFAULT_BUDGET = 0.005
@@ -184,6 +188,22 @@ def load_exits(model: nn.Module, directory: Path, *, labels: Sequence[str]) -> E
     for head in exits:
         _reorder(head, order)
     return exits.eval()
+
+
+def copy_exits(source: Path, directory: Path) -> None:
+    """Take a checkpoint's exits along, where its layers stay as they are."""
+    if (source / EXITS_NAME).is_file():
+        shutil.copyfile(source / EXITS_NAME, directory / EXITS_NAME)
+
+
+def warn_of_exits(source: Path) -> None:
+    """Say that a checkpoint's exits are left behind, where its layers become others."""
+    if (source / EXITS_NAME).is_file():
+        logger.warning(
+            "%s has exits, which read layers that are changed here: the result has none. Give it "
+            "some with `python -m compress.distill --student RESULT --early-exit`.",
+            source,
+        )
 
 
 def _reorder(head: nn.Module, order: Sequence[int]) -> None:

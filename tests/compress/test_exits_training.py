@@ -13,7 +13,7 @@ import pytest
 
 import compress
 from compress.export import export
-from compress.models.exits import EXITS_NAME
+from compress.models.exits import EXITS_NAME, warn_of_exits
 from compress.report import load_report
 from edgebert.errors import InputError, ModelError
 from edgebert.formats.manifest import Manifest
@@ -84,6 +84,25 @@ def test_exits_of_another_model_are_refused(folder, tmp_path):
     with pytest.raises(ModelError, match=r"exits\.safetensors doesn't hold the exits"):
         export(export_settings(tmp_path, train_file=None, dev_file=None))
     assert not (tmp_path / "again").exists()
+
+
+def test_a_trimmed_student_keeps_its_exits(folder, tmp_path):
+    (tmp_path / "corpus.txt").write_text("a good film\nthe plot is dull\n" * 4)
+    config = compress.TrimConfig(
+        model=str(folder / "with"),
+        corpus=(tmp_path / "corpus.txt",),
+        output_dir=tmp_path / "trimmed",
+        held_out_ratio=0.0,
+    )
+    compress.trim(config)
+    assert sha256(tmp_path / "trimmed" / EXITS_NAME) == sha256(folder / "with" / EXITS_NAME)
+
+
+def test_a_step_that_changes_layers_says_that_exits_stay_behind(folder, caplog):
+    warn_of_exits(folder / "with" / "onnx")  # a directory without
+    assert not caplog.records
+    warn_of_exits(folder / "with")
+    assert "has exits, which read layers that are changed here" in caplog.text
 
 
 @pytest.mark.parametrize(
