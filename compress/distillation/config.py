@@ -25,7 +25,7 @@ _NO_AUGMENT = {
     "multiple-choice": "with other words another choice may be the right one",
     "fill-mask": "it learns the true words of texts, and made texts have none",
 }
-_NO_ENSEMBLE = {
+NO_ENSEMBLE = {
     "token-classification": "tokenizers cut words differently, so answers by token don't meet",
     "question-answering": "tokenizers cut words differently, so answers by token don't meet",
     "fill-mask": "vocabularies differ, so answers by token don't meet",
@@ -214,5 +214,5 @@ class DistillConfig(TrainingConfig):
     def _check_teachers(self) -> None:
         if self.teacher_weights != "uniform" and not self.extra_teacher:
             raise InputError("--teacher-weights needs one --extra-teacher or more.")
-        if self.extra_teacher and (reason := _NO_ENSEMBLE.get(self.task)):
+        if self.extra_teacher and (reason := NO_ENSEMBLE.get(self.task)):
             raise InputError(f"--extra-teacher doesn't fit the task {self.task!r}: {reason}.")

@@ -72,6 +72,7 @@ class Grounds:
         shared = {name: getattr(self.config, name) for name in fields}
         own = {
             "teacher": str(self.vocabularies.directory(shape.vocab_size)),
+            "extra_teacher": self.vocabularies.extra_teachers(shape.vocab_size),
             "student": str(shape.architecture),
             "output_dir": folder,
             "backend": (self.config.engine,),
@@ -172,6 +173,7 @@ def teach(
         config,
         work=folder,
         cache_dir=grounds.vocabularies.cache_dir(shape.vocab_size, layers),
+        ensemble=grounds.vocabularies.ensemble(shape.vocab_size),
         on_entry=listener,
     )
 

@@ -17,6 +17,7 @@ from compress.artifacts.exporters import get_exporter, plan_export
 from compress.artifacts.make import FAILURES, open_engine
 from compress.artifacts.quantizer import Exporter, path_of
 from compress.artifacts.tflite_graph import lengths_for
+from compress.artifacts.timing import QUIET_SHARE
 from compress.distillation.imitate import student_head
 from compress.models.student import BuiltStudent
 from compress.searching.budget import Budget, Cost
@@ -69,7 +70,9 @@ class ShapeMeter:
         """Measure a shape, by precision; empty where the engine can't hold it."""
         key = shape.runs_like
         if key not in self._known:
-            self._known[key] = {"vocab_size": shape.vocab_size, "costs": self._measure(shape)}
+            costs, quiet = self._measure(shape)
+            facts = {"vocab_size": shape.vocab_size, "quiet": quiet, "costs": costs}
+            self._known[key] = facts
             write_json(self._file, self._known)
         self._shapes.setdefault(key, shape)
         known = self._known[key]
@@ -85,11 +88,16 @@ class ShapeMeter:
         }
 
     def too_slow(self, shape: Shape, budget: Budget) -> str:
-        """Say which smaller shape was too slow already; empty where none was."""
+        """Say which smaller shape was too slow already; empty where none was.
+
+        What was timed on a busy machine proves nothing.
+        """
         limit = budget.max_latency_ms
         if limit is None:
             return ""
         for key, other in self._shapes.items():
+            if not self._known[key]["quiet"]:
+                continue
             times = [cost["latency_ms"] for cost in self._known[key]["costs"].values()]
             if times and min(times) > limit * SURELY and shape.no_faster_than(other):
                 return f"{other.architecture}, which computes less, took {min(times):.2f} ms"
@@ -113,24 +121,26 @@ class ShapeMeter:
         backend = self._config.engine
         return self._estimator.size_bytes(shape, backend, precision, lengths=lengths)
 
-    def _measure(self, shape: Shape) -> dict[str, dict[str, float]]:
+    def _measure(self, shape: Shape) -> tuple[dict[str, dict[str, float]], bool]:
+        """Give the costs by precision, and whether the machine was quiet."""
         self._folder.mkdir(exist_ok=True)
         tokens = np.minimum(self._teacher.encoded.dev.token_stream, shape.vocab_size - 1)
         with ExitStack() as opened, tempfile.TemporaryDirectory(dir=self._folder) as folder:
             made = self._make(shape, Path(folder), opened)
             if not made:
-                return {}
-            times, _ = quietest_latency(
+                return {}, False
+            times, share = quietest_latency(
                 {name: backend for name, (_, backend) in made.items()},
                 tokens=tokens,
                 max_length=self._length,
                 threads=torch.get_num_threads(),
                 repeats=REPEATS,
             )
-            return {
+            costs = {
                 name: asdict(Cost(size_bytes=size, latency_ms=round(times[name], 4)))
                 for name, (size, _) in made.items()
             }
+            return costs, share >= QUIET_SHARE
 
     def _make(
         self, shape: Shape, folder: Path, opened: ExitStack

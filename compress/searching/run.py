@@ -13,6 +13,7 @@ import torch
 from compress.bundles.shipping import ship
 from compress.data.load import load_data
 from compress.distillation.augmentation import augment
+from compress.distillation.ensemble import note_of
 from compress.models.teachers import ResolvedTeacher
 from compress.options import save_run
 from compress.report import Report, load_report
@@ -211,10 +212,12 @@ def _ship(
     directory = vocabularies.directory(tried.vocab_size)
     if directory != vocabularies.whole.directory:
         found = dataclasses.replace(found, path=directory)
-    note = (
+    ensemble = vocabularies.ensemble(tried.vocab_size)
+    notes = [] if ensemble is None else [note_of(ensemble.record)]
+    notes.append(
         f"chosen by compress.search among {len(result.tried)} shapes, see {RESULT_NAME}: "
         f"{shape_of(grounds, tried)}, {chosen.precision}"
     )
     teacher = like_whole(vocabularies.ready(tried.vocab_size), vocabularies.whole)
     folder.parent.mkdir(exist_ok=True)
-    return ship(found, teacher, imitation, data, settings, watch, notes=[note])
+    return ship(found, teacher, imitation, data, settings, watch, ensemble=ensemble, notes=notes)
