@@ -13,7 +13,16 @@ from edgebert.errors import EdgeBertError
 logger = logging.getLogger(__name__)
 
 # What an install may lack on purpose: the extra `compress` brings it.
-_TOOLCHAIN = {"torch", "transformers", "safetensors", "datasets", "onnx", "nncf", "pyarrow"}
+_TOOLCHAIN = {
+    "torch",
+    "transformers",
+    "safetensors",
+    "datasets",
+    "onnx",
+    "nncf",
+    "optuna",
+    "pyarrow",
+}
 
 EXIT_DONE, EXIT_ERROR, EXIT_USAGE, EXIT_GATE, EXIT_INTERRUPTED = 0, 1, 2, 3, 130
 
