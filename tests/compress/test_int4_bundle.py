@@ -91,6 +91,8 @@ def test_table_page_and_card_tell_of_it(bundle):
     report = load_report(bundle)
     (row,) = (one for one in report.rows if one.precision == "int4")
     assert row.gate.passed
+    chosen = {one.precision: one.recipe for one in report.candidates if one.chosen}
+    assert chosen == {"int8": "dynamic", "int4": "weights-int4"}
     assert "onnx int4" in format_table(report)
     page = (bundle / "report.html").read_text()
     assert "ONNX INT4" in page
