@@ -74,7 +74,10 @@ class Budget:
         """Say which limits a cost breaks; empty where it breaks none."""
         reasons = []
         if self.max_size_bytes is not None and cost.size_bytes > self.max_size_bytes:
-            size, most = (show.megabytes(n) for n in (cost.size_bytes, self.max_size_bytes))
+            sizes = (cost.size_bytes, self.max_size_bytes)
+            size, most = map(show.megabytes, sizes)
+            if size == most:  # as rounded
+                size, most = (f"{one:,} bytes" for one in sizes)
             reasons.append(f"{size} is more than {most}")
         if self.max_latency_ms is not None and cost.latency_ms > self.max_latency_ms:
             time, most = (show.milliseconds(n) for n in (cost.latency_ms, self.max_latency_ms))
