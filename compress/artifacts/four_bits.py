@@ -176,6 +176,18 @@ def round_weight(
     return FourBits(steps.reshape(outer, blocks, block_size), scales)
 
 
+def round_table(values: FloatArray) -> FourBits:
+    """Round a table of embeddings to 4 bits, each number to the nearest step.
+
+    Args:
+        values: float32 ``[rows, width]``.
+    """
+    pieces = _pieces(values, BLOCK_SIZE)
+    scales = np.stack([block_scales(pieces[:, block]) for block in range(pieces.shape[1])], axis=1)
+    steps = _nearest(pieces, scales.astype(np.float64)[:, :, None])
+    return FourBits(steps.astype(np.uint8), scales)
+
+
 def _in_turn(left: Any, scales: Any, factors: Any) -> Any:  # float64 [outer, inner] each
     """Round columns from the left, the rest making up for each error; give the steps."""
     steps = np.empty(left.shape, dtype=np.uint8)

@@ -126,6 +126,16 @@ RECIPES: dict[str, OnnxRecipe] = {
         calibration="moments",
         precision="int4",
     ),
+    # MiniLM, 100 texts: 13.0 MB at a mean cosine of 0.9906, for 18.3 MB at 0.9915.
+    "tables-int4": OnnxRecipe(
+        convert=partial(write_four_bits, table=True),
+        about="weights int4 in blocks of 32, rounded by GPTQ, and the table of words too, "
+        "activations int8 per row and block, other tables int8",
+        batch_invariant=True,
+        min_engine="onnxruntime 1.22",
+        calibration="moments",
+        precision="int4",
+    ),
 }
 
 

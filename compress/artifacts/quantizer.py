@@ -66,7 +66,7 @@ class Converted:
     Attributes:
         matmuls: Multiplications by a weight that are in the recipe's precision now.
         matmuls_total: All multiplications by a weight.
-        gathers: Embedding look-ups that are INT8 now, whatever the precision.
+        gathers: Embedding look-ups that are INT8 now, or INT4.
         gathers_total: All embedding look-ups.
         names: The weights' nodes that were converted.
         missed: Those that should be and are not.
@@ -170,7 +170,7 @@ def count_four_bits(
 
     Args:
         kinds: ``MatMul`` or ``Gather`` of each node with a weight in the FP32 file.
-        four: Nodes whose weight has 4 bits now.
+        four: Nodes whose weight has 4 bits now; a table may.
         eight: Those whose weight has 8.
         exclude: Nodes that were left out.
         size_bytes: Of all files.
@@ -179,7 +179,7 @@ def count_four_bits(
     names = [name for name in kinds if name in four or (name in gathers and name in eight)]
     kept = set(exclude) & set(eight)
     return Converted(
-        matmuls=sum(name in four for name in kinds),
+        matmuls=sum(name in four for name in kinds.keys() - gathers),
         matmuls_total=len(kinds) - len(gathers),
         gathers=len(gathers.intersection(names)),
         gathers_total=len(gathers),

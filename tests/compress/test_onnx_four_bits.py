@@ -11,6 +11,7 @@ import torch
 import transformers
 from onnx import numpy_helper
 
+from compress.artifacts.four_bits import round_table
 from compress.artifacts.onnx_weights import prepare, weight_nodes
 from compress.artifacts.quantize_onnx import OnnxExporter
 from edgebert.errors import InputError
@@ -124,6 +125,45 @@ def test_a_text_alone_gives_what_it_gives_beside_others(made):
     long, short = one_text(np.arange(5, 25)), one_text([7, 9, 11])
     together = logits(target, padded([long, short]))
     np.testing.assert_allclose(together[1], logits(target, short)[0], atol=1e-5)
+
+
+def test_the_table_of_words_can_have_4_bits_too(fp32, made, tmp_path):
+    exporter = OnnxExporter()
+    target = tmp_path / "q.onnx"
+    converted = exporter.quantize(fp32, target, recipe="tables-int4", calibration=TEXTS)
+    assert (converted.matmuls, converted.gathers, converted.missed) == (MATMULS, GATHERS, ())
+    (look,) = (n for n in onnx.load(target).graph.node if n.op_type == "GatherBlockQuantized")
+    assert look.name.endswith("word_embeddings/Gather")
+    assert converted.size_bytes < made[1].size_bytes
+    words = np.concatenate([text.input_ids[0] for text in TEXTS])
+    # the words' own vectors, by the same numbers rounded here
+    table = next(
+        numpy_helper.to_array(one)
+        for one in prepare(fp32).graph.initializer
+        if one.name == weight_nodes(prepare(fp32))[look.name].input[0]
+    )
+    rounded = round_table(table).values()[:, : table.shape[1]]
+    error = np.linalg.norm(rounded[words] - table[words]) / np.linalg.norm(table[words])
+    assert 0.02 < error < 0.12
+    model = onnx.load(fp32)
+    for one in model.graph.initializer:
+        if one.dims == list(table.shape) and np.array_equal(numpy_helper.to_array(one), table):
+            one.CopyFrom(numpy_helper.from_array(rounded.astype(np.float32), one.name))
+    onnx.save(model, tmp_path / "same.onnx")
+    exporter.quantize(tmp_path / "same.onnx", tmp_path / "8.onnx", recipe=FOUR, calibration=TEXTS)
+    # here the table has 8 bits of what 4 bits are there; weights are rounded by the first's inputs
+    near = np.linalg.norm(logits(target, *TEXTS) - logits(tmp_path / "8.onnx", *TEXTS))
+    assert near < 0.15 * np.linalg.norm(logits(fp32, *TEXTS))
+
+
+def test_a_table_that_is_left_out_has_8_bits(fp32, tmp_path):
+    kept = [name for name in weight_nodes(prepare(fp32)) if "word_embeddings" in name]
+    converted = OnnxExporter().quantize(
+        fp32, tmp_path / "q.onnx", recipe="tables-int4", exclude=kept, calibration=TEXTS
+    )
+    kinds = [node.op_type for node in onnx.load(tmp_path / "q.onnx").graph.node]
+    assert "GatherBlockQuantized" not in kinds
+    assert (converted.gathers, converted.missed) == (GATHERS, ())
 
 
 def test_it_asks_for_texts(fp32, tmp_path):
