@@ -55,8 +55,9 @@ class SegmentModule(ExportModule):
             hidden = self.layer[self.number](inputs[HIDDEN_STATES], mask[:, None, None, :])
         else:
             hidden = self.base(**inputs).last_hidden_state
-        logits = self.exit(hidden)
-        return (logits,) if self.last else (hidden, logits)
+        if self.last:
+            return (self.exit(hidden),)
+        return hidden, self.exit(hidden, inputs["attention_mask"])
 
     def examples(self) -> tuple[Tensor, ...]:
         """See `ExportModule.examples`."""

