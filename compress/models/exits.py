@@ -1,8 +1,8 @@
 """Exits: a head after each layer of a classifier but the last, so that a text may leave early.
 
-Each is of the shape of the model's own head and starts as a copy of it (Xin et al., 2020), but reads
-the mean of a text's tokens. They are kept beside the checkpoint, which stays what transformers
-opens.
+Each is of the shape of the model's own head and starts as a copy of it (Xin et al., 2020), but
+reads the mean of a text's tokens. They are kept beside the checkpoint, which stays what
+transformers opens.
 """
 
 from __future__ import annotations
