@@ -109,7 +109,7 @@ def test_a_checkpoint_that_shares_is_exported_and_trimmed(lab, tmp_path):
     result = compress.export(compress.ExportConfig(**own, **bundle))
     assert result.rows[0].gate.passed
     manifest = json.loads((tmp_path / "bundle" / "edgebert.json").read_text())
-    assert [entry["step"] for entry in manifest["lineage"]] == ["share", "export"]
+    assert [entry["step"] for entry in manifest["lineage"]] == ["train", "share", "export"]
     settings = {"model": str(output), "corpus": (lab.train,), "output_dir": tmp_path / "trimmed"}
     trimmed = compress.trim(compress.TrimConfig(**settings))
     assert trimmed.after.params < trimmed.before.params
