@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 COMMON = 5e-4  # a token of this share of the texts' tokens counts half as much as a rare one
 SPECIAL_WEIGHT = 1e-3  # not 0: a text without a known token needs a direction
 # Length of a row, root mean square. A step of AdamW moves a number by about the learning rate, so
-# this says how far a step turns a row: with distill's own rate as far as 2e-3 turns one of length 1,
-# which took STS-B's dev from 0.798 to 0.839 in two epochs.
+# this says how far a step turns a row: with distill's own rate as far as 2e-3 turns one of length
+# 1, which took STS-B's dev from 0.798 to 0.839 in two epochs.
 ROW_LENGTH = 0.1
 _CHUNK_ROWS = 16_384
 

@@ -42,9 +42,14 @@ def make_plan(shape: Shape, config: PruneConfig, *, family: str) -> Plan:
         family: The model's, like ``bert``.
 
     Raises:
-        ModelError: Of this family only whole layers can be cut.
+        ModelError: Of this family only whole layers can be cut, or it has none.
         InputError: So much can't be cut.
     """
+    if not shape.layers:
+        raise ModelError(
+            "A static model has no layers to prune; cut its vocabulary with compress.trim, or make "
+            "a narrower one with compress.distill --student static-64d."
+        )
     if config.num_hidden_layers is not None:
         if config.num_hidden_layers >= shape.layers:
             raise InputError(

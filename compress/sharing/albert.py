@@ -86,12 +86,17 @@ def make_plan(theirs: PreTrainedConfig, config: ShareConfig) -> Plan:
         config: What is asked.
 
     Raises:
-        ModelError: Its family has another form than ALBERT's.
+        ModelError: Its family has another form than ALBERT's, or it has no layers.
         InputError: So many groups, or this width, can't be had.
     """
     _require_family(theirs, config)
     settings: Any = theirs
     layers, width = int(settings.num_hidden_layers), int(settings.hidden_size)
+    if not layers:
+        raise ModelError(
+            "A static model has no layers to share and no ALBERT's form; make a narrower one with "
+            "compress.distill --student static-64d."
+        )
     groups = layers if config.num_hidden_groups is None else config.num_hidden_groups
     divisors = [number for number in range(1, layers) if layers % number == 0]
     if config.num_hidden_groups is not None and groups not in divisors:
