@@ -91,7 +91,7 @@ def run_search(
         seconds=round(clock.spent_s, 1),
         notes=(*trials.notes, *finals.notes, *notes),
     )
-    return _write(grounds, result, finals, found, data, watch)
+    return _write(grounds, result, finals, found, data, watch, clock)
 
 
 def _teacher(
@@ -173,6 +173,7 @@ def _write(
     found: ResolvedTeacher,
     data: TaskData,
     watch: Stopwatch,
+    clock: Clock,
 ) -> SearchResult:
     """Ship the chosen student with its test score, and what the search saw beside it."""
     config = grounds.config
@@ -183,6 +184,7 @@ def _write(
         result,
         test_score=row.score if report.split == "test" else None,
         refused=bool(report.refused),
+        seconds=round(clock.spent_s, 1),
     )
     with whole_directory(config.output_dir) as building:
         shutil.copytree(folder, building, dirs_exist_ok=True)
