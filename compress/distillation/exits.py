@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 PHASE, METRIC = "exits", "mean_of_exits"
-# Of the student's rate: heads alone bear more. After 235 steps on SST-2 the exit of layer 4 of 6,
-# on a frozen student, scored 0.843 on dev with 5 and 0.789 with 1.
+# Of the student's rate: heads alone bear more. After 235 steps on SST-2 the exit of layer 1 of 6
+# scored 0.835 on dev with 5 and 0.825 with 1.
 RATE = 5.0
 
 
