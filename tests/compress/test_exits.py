@@ -13,6 +13,7 @@ import compress
 import edgebert
 from compress.models.exits import ExitModel, load_exits
 from compress.report import load_report
+from edgebert.engines.exits import entropies
 from edgebert.errors import DamagedBundleError, InputError, SelfTestError
 from edgebert.formats.manifest import Manifest
 from tests.compress.exit_models import LAYERS, exit_settings, mixed_texts, write_teacher
@@ -27,7 +28,6 @@ ARTIFACTS = [
 ]
 FP32 = ARTIFACTS[::2]
 TEXTS = mixed_texts(32)
-SOME = 0.9  # of the entropies: some texts leave at each exit
 
 
 @pytest.fixture(scope="module")
@@ -42,6 +42,14 @@ def folder(tmp_path_factory) -> Path:
 @pytest.fixture(scope="module")
 def bundle(folder) -> Path:
     return folder / "bundle"
+
+
+@pytest.fixture(scope="module")
+def some(bundle) -> float:
+    """Half way between two entropies of the first exit, so that half of the texts leave there."""
+    unsure = np.sort(entropies(np.log(torch_scores(bundle, 1)).astype(np.float32)))
+    middle = len(unsure) // 2
+    return float(unsure[middle - 1 : middle + 1].mean())
 
 
 def opened(bundle: Path, artifact: tuple[str, str], **how) -> edgebert.Runtime:
@@ -69,8 +77,8 @@ def scores_of(runtime: edgebert.Runtime, texts=TEXTS) -> np.ndarray:
 
 
 @pytest.mark.parametrize("artifact", ARTIFACTS)
-def test_a_batch_of_any_size_leaves_where_its_texts_do_alone(bundle, artifact):
-    with opened(bundle, artifact, early_exit=SOME) as runtime:
+def test_a_batch_of_any_size_leaves_where_its_texts_do_alone(bundle, artifact, some):
+    with opened(bundle, artifact, early_exit=some) as runtime:
         alone = [runtime.classify([text])[0] for text in TEXTS]
         for count in (1, 2, 7, 32):
             together = runtime.classify(TEXTS[:count])
@@ -111,8 +119,8 @@ def test_all_layers_are_the_ordinary_model(bundle):
         assert runtime.classify(["good film"])[0].exit_layer is None
 
 
-def test_early_exit_and_fewer_layers_go_together(bundle):
-    with opened(bundle, ("onnx", "fp32"), early_exit=SOME, num_hidden_layers=2) as runtime:
+def test_early_exit_and_fewer_layers_go_together(bundle, some):
+    with opened(bundle, ("onnx", "fp32"), early_exit=some, num_hidden_layers=2) as runtime:
         assert {one.exit_layer for one in runtime.classify(TEXTS)} == {1, 2}
 
 
@@ -131,13 +139,21 @@ def test_every_artifact_loses_no_more_than_the_budget_and_the_report_says_at_how
     assert len(report.exits) == len(ARTIFACTS)
     for one in report.exits:
         assert one.dev_score >= one.depths[-1].dev_score * (1 - one.budget)
-        assert 1 <= one.dev_layers < LAYERS
+        assert 1 <= one.dev_layers <= LAYERS
         assert [depth.layers for depth in one.depths] == [1, 2, 3]
 
 
-def test_a_long_text_in_windows_names_the_last_exit_of_its_windows(bundle):
+def test_exits_learn_what_the_last_layer_says(bundle):
+    phase = load_report(bundle).phases[-1]
+    assert (phase.name, phase.metric) == ("exits", "mean_of_exits")
+    for name in ("exit_1", "exit_2"):
+        losses = phase.terms[name]
+        assert np.mean(losses[-5:]) < np.mean(losses[:5]) / 2
+
+
+def test_a_long_text_in_windows_names_the_last_exit_of_its_windows(bundle, some):
     long = " ".join(TEXTS)
-    with opened(bundle, ("onnx", "fp32"), early_exit=SOME) as runtime:
+    with opened(bundle, ("onnx", "fp32"), early_exit=some) as runtime:
         (found,) = runtime.classify([long], on_long="window")
         assert found.exit_layer in (1, 2, 3)
         assert runtime.classify([]) == []
