@@ -28,6 +28,7 @@ logger = logging.getLogger(__name__)
 
 EXITS_NAME = "exits.safetensors"
 DEFAULT_BUDGET = 0.005
+_NOTES = "exits"
 
 # Where each family keeps its layers, each applied to hidden states and a mask.
 _LAYERS = {
@@ -166,8 +167,9 @@ def save_exits(exits: ExitHeads, directory: Path, *, labels: Sequence[str]) -> N
         labels: In the order of their logits.
     """
     tensors = {name: value.detach().cpu().contiguous() for name, value in exits.named_parameters()}
-    notes = {"budget": repr(exits.budget), "labels": json.dumps(list(labels))}
-    save_file(tensors, directory / EXITS_NAME, metadata=notes)
+    notes = json.dumps({"budget": exits.budget, "labels": list(labels)})
+    # one note: several are written in an order that changes from run to run
+    save_file(tensors, directory / EXITS_NAME, metadata={_NOTES: notes})
     (directory / EXITS_NAME).chmod((directory / "config.json").stat().st_mode)
 
 
@@ -188,11 +190,11 @@ def load_exits(model: nn.Module, directory: Path, *, labels: Sequence[str]) -> E
     exits = ExitHeads(model)
     try:
         with safe_open(path, "pt") as file:
-            notes = file.metadata() or {}
+            notes = json.loads((file.metadata() or {})[_NOTES])
         exits.budget = float(notes["budget"])
-        order = [json.loads(notes["labels"]).index(label) for label in labels]
+        order = [notes["labels"].index(label) for label in labels]
         exits.load_state_dict(load_file(path))
-    except (OSError, RuntimeError, SafetensorError, KeyError, ValueError, TypeError) as error:
+    except (OSError, RuntimeError, SafetensorError, LookupError, ValueError, TypeError) as error:
         raise ModelError(
             f"{path} doesn't hold the exits of the model beside it, for the labels "
             f"{', '.join(labels)} ({' '.join(str(error).split())}). Remove it to go on without "
