@@ -57,7 +57,7 @@ def test_info_says_what_runs_and_why(embedder_dir):
         ({"max_length": 0}, "max_length is 0"),
         ({"self_test": "never"}, "'first-load', 'always', 'off'"),
         ({"backend": "tensorrt"}, "backend is 'tensorrt'; allowed: 'auto', 'onnx'"),
-        ({"precision": "int4"}, "precision is 'int4'"),
+        ({"precision": "int2"}, "precision is 'int2'"),
     ],
 )
 def test_a_wrong_argument_is_refused_with_what_is_allowed(embedder_dir, argument, message):
