@@ -1,4 +1,4 @@
-"""A chain of steps: each is in the lineage, and reports measure against the first teacher of all."""
+"""A chain of steps: each is in the lineage; reports measure against the first teacher of all."""
 
 from __future__ import annotations
 
