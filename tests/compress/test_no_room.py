@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import compress
-from compress.distillation import imitate
+from compress.distillation import student_start
 from compress.training import loop
 from edgebert.cli import main as edgebert_main
 from tests.compress.bad_inputs import error_line
@@ -90,13 +90,13 @@ def test_a_full_disk_at_any_write_leaves_nothing_at_the_output(case, capsys, mon
     RuntimeError("[enforce fail at alloc_cpu.cpp:124] DefaultCPUAllocator: can't allocate memory"),
     RuntimeError("CUDA out of memory. Tried to allocate 20.00 MiB"),
 ])  # fmt: skip
-@pytest.mark.parametrize("where", ["imitate", "step"])
+@pytest.mark.parametrize("where", ["student", "step"])
 def test_not_enough_memory_says_what_needs_less(case, capsys, monkeypatch, error, where):
     def fail(*_, **__):
         raise error
 
-    if where == "imitate":
-        monkeypatch.setattr(imitate, "build_student", fail)
+    if where == "student":
+        monkeypatch.setattr(student_start, "build_student", fail)
     else:
         monkeypatch.setattr(loop._Loop, "_update", fail)
     assert run_step("distill", *case.command()) == 1
@@ -118,7 +118,7 @@ def bundle(lab, tmp_path_factory):
     ("onnx/model.onnx", lambda data: data[:-4] + b"\0\1\2\3", "model.onnx"),
     ("tokenizer.json", lambda data: data.replace(b"good", b"evil"), "tokenizer.json"),
     ("edgebert.json", lambda data: data[:100], "edgebert.json"),
-    ("edgebert.json", lambda data: data.replace(b'_version": 2', b'_version": 99'), "99"),
+    ("edgebert.json", lambda data: data.replace(b'_version": ', b'_version": 99'), "99"),
 ])  # fmt: skip
 def test_a_damaged_bundle_is_named_by_every_command(
     bundle, lab, tmp_path, capsys, name, damage, named

@@ -82,7 +82,7 @@ def test_a_pruned_checkpoint_teaches_and_is_exported(lab, tmp_path):
     result = compress.export(compress.ExportConfig(**own, **bundle))
     assert result.rows[0].gate.passed
     manifest = json.loads((tmp_path / "bundle" / "edgebert.json").read_text())
-    assert [entry["step"] for entry in manifest["lineage"]] == ["prune", "export"]
+    assert [entry["step"] for entry in manifest["lineage"]] == ["train", "prune", "export"]
     model = transformers.AutoModelForSequenceClassification.from_pretrained(tmp_path / "bundle")
     assert linears(model, 0)["up"].out_features < 64
     report = compress.distill(

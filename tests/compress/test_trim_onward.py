@@ -72,7 +72,7 @@ def test_a_trimmed_model_is_exported_and_its_bundle_can_be_trimmed(lab, tmp_path
         )
     )
     lineage = json.loads((bundle / "edgebert.json").read_text())["lineage"]
-    assert [entry["step"] for entry in lineage] == ["trim", "export"]
+    assert [entry["step"] for entry in lineage] == ["train", "trim", "export"]
     teacher = load_teacher(lab.teacher, task="text-classification")
     tokenizer = load_tokenizer(lab.teacher, 16)
     with edgebert.Runtime(bundle, backend="onnx", precision="fp32") as runtime:
