@@ -21,7 +21,7 @@ from compress.distillation.imitate import Imitation
 from compress.scoring.scores import SELF_METRICS
 from compress.searching.budget import Cost
 from compress.searching.clock import Clock
-from compress.searching.grounds import Grounds, best_kept
+from compress.searching.grounds import Grounds, at_chance, best_kept
 from compress.searching.latency import quietest_latency
 from compress.searching.records import Finalist, Tried
 from edgebert.errors import GateError
@@ -54,7 +54,13 @@ def measure_finalists(
     notes: list[str] = []
     found: list[tuple[Path, dict[str, Any]]] = []
     longest_s = 0.0
-    for done, number in enumerate(promising_first(grounds, trained)):
+    able = []
+    for number in promising_first(grounds, trained):
+        if reason := at_chance(grounds, trained[number][1]):
+            notes.append(f"trial {number} was not taken: {reason}")
+        else:
+            able.append(number)
+    for done, number in enumerate(able):
         if done and clock.left_s() < 2 * longest_s:
             notes.append(f"time was too short to export more than {done} students")
             break

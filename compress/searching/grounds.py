@@ -14,11 +14,13 @@ from compress.distillation.config import DistillConfig
 from compress.distillation.imitate import Imitation, imitate
 from compress.options import save_run
 from compress.scoring.metrics import METRICS
+from compress.scoring.scores import task_metric
 from compress.searching.budget import Budget, Cost
 from compress.searching.estimate import Estimator
 from compress.searching.meter import ShapeMeter
 from compress.searching.shapes import Shape, Space
 from compress.searching.vocabularies import Vocabularies
+from compress.training.teacher_step import no_better_than_chance
 
 if TYPE_CHECKING:
     from compress.data.task_data import TaskData
@@ -181,3 +183,11 @@ def teach(
 def best_kept(grounds: Grounds, imitation: Imitation) -> float:
     """Give the best dev score of a training, as a part of the teacher's."""
     return max(grounds.kept(score) for _, score in imitation.phases[-1].scores)
+
+
+def at_chance(grounds: Grounds, imitation: Imitation) -> str:
+    """Say in words that a student learned nothing, by its best score on dev; empty where it did."""
+    best = max(score for _, score in imitation.phases[-1].scores)
+    if grounds.metric != task_metric(grounds.vocabularies.whole.encoded.dev.head):
+        return ""
+    return no_better_than_chance({grounds.metric: best}, grounds.data, grounds.config.task)
