@@ -90,6 +90,7 @@ def make_files(folder: Path, shared: Path) -> np.ndarray:
     from compress.artifacts.quantize_tflite import RECIPES, TfliteExporter
     from compress.models.graph_module import GraphModule
     from compress.models.task_head import TaskHead
+    from edgebert.types import Batch
 
     lines = (
         (shared / "data" / "sst2" / "dev.tsv")
@@ -110,8 +111,10 @@ def make_files(folder: Path, shared: Path) -> np.ndarray:
     head = TaskHead(task="feature-extraction", pooling="mean")
     exporter = TfliteExporter(buckets=LENGTHS)
     exporter.export_fp32(model, head, folder / "fp32.tflite", max_length=max(LENGTHS))
+    batch = Batch(ids, mask, np.zeros_like(ids), np.zeros(len(ids), dtype=np.int64))
     for recipe in RECIPES:
-        exporter.quantize(folder / "fp32.tflite", folder / f"{recipe}.tflite", recipe=recipe)
+        target = folder / f"{recipe}.tflite"
+        exporter.quantize(folder / "fp32.tflite", target, recipe=recipe, calibration=[batch])
     given = [torch.from_numpy(one) for one in (ids, mask, np.zeros_like(ids))]
     with torch.no_grad():
         return GraphModule(model, head)(*given)[0].numpy()
@@ -138,3 +141,9 @@ def test_the_int8_file_that_this_engine_misreads_is_refused(results):
     said, vectors, _ = results
     assert "one scale a row" in said["dynamic"]
     assert "dynamic" not in vectors
+
+
+def test_the_int4_file_is_refused(results):
+    said, vectors, _ = results
+    assert "weights-int4" not in vectors
+    assert "2.14" in said["weights-int4"] or "one scale a row" in said["weights-int4"]
