@@ -10,7 +10,6 @@ HEAD = (
     "| data, size | student | artifact | size | smaller | one text of 32 tokens | faster | test "
     "| 95 %, first seed | kept | dev | kept | INT8 against FP32, worst engine |"
 )
-TITLES = {"near": "≥ 6x smaller, ≥ 5x faster", "small": "≤ 7.5 MB, ≥ 8x", "tiny": "≤ 3 MB, ≥ 15x"}
 
 
 def compression(results: dict[str, Any]) -> list[str]:

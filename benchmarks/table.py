@@ -10,6 +10,7 @@ from typing import Any
 
 import engine_tables
 from common import RESULTS, ROOT
+from compression_table import compression
 
 ENGINES = {
     "seven_tasks": "Seven tasks",
@@ -132,6 +133,16 @@ def main() -> None:
         result = load(name)
         if result is not None:
             lines += job_table(title, name, result)
+    sizes = load("compression")
+    if sizes is not None:
+        lines += [
+            "**How far a student goes**, of a teacher whose vocabulary was cut to the train texts; "
+            "ratios to the teacher before that, in torch FP32 with equal threads. Flags were "
+            "chosen on dev; test is read once a student. `python benchmarks/compression.py`",
+            "",
+            *compression(sizes),
+            "",
+        ]
     inits = load("inits")
     if inits is not None:
         lines += [
