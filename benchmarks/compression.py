@@ -144,4 +144,5 @@ def main(wanted: list[str]) -> None:
                     save("compression", _kept() | {name: found})
 
 
-main(sys.argv[1:])
+if __name__ == "__main__":
+    main(sys.argv[1:])
