@@ -109,7 +109,7 @@ def _teacher_scores(data: DataSet, teacher: str) -> dict[str, Any]:
         found = {
             split: evaluate(
                 *("--model", teacher, "--task", data.task, "--max-length", str(data.length)),
-                *(*data.columns, "--test-file", str(data.split(split))),
+                *(*data.columns, "--test-file", str(data.paths[split])),
             )["torch/fp32"]
             for split in ("dev", "test")
         }

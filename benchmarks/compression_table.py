@@ -24,7 +24,8 @@ def compression(results: dict[str, Any]) -> list[str]:
         if data not in told:
             told.add(data)
             lines.append(_teacher(data, runs[0]))
-        lines.append(_student(f"{data}, {size}", runs))
+        seeds = "1 seed" if len(runs) == 1 else f"{len(runs)} seeds"
+        lines.append(_student(f"{data}, {size}, {seeds}", runs))
     return lines
 
 
