@@ -138,7 +138,8 @@ def main() -> None:
         lines += [
             "**How far a student goes**, of a teacher whose vocabulary was cut to the train texts; "
             "ratios to the teacher before that, in torch FP32 with equal threads. Flags were "
-            "chosen on sentences held out of train; test is read once a student. `python benchmarks/compression.py`",
+            "chosen on sentences held out of train; test is read once a student. "
+            "`python benchmarks/compression.py`",
             "",
             *compression(sizes),
             "",
