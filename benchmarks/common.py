@@ -47,6 +47,16 @@ def step(name: str, *flags: str) -> dict[str, Any]:
     return {"command": told, "seconds_total": round(time.monotonic() - start, 1)}
 
 
+def once(name: str, directory: Path, *flags: str) -> dict[str, Any]:
+    """Run a step into a directory, unless it has; give what `step` gave then."""
+    times = directory.with_name(f"{directory.name}.json")
+    if not times.is_file():
+        run = step(name, *flags, "--output-dir", str(directory), "--overwrite-output-dir")
+        times.write_text(json.dumps(run), encoding="utf-8")
+    found: dict[str, Any] = json.loads(times.read_text(encoding="utf-8"))
+    return found
+
+
 def evaluate(*flags: str) -> dict[str, Any]:
     """Run ``compress.evaluate`` and give what it prints."""
     command = [sys.executable, "-m", "compress.evaluate", *flags]

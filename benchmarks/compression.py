@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from common import BUILD, RESULTS, evaluate, latencies, report_of, save, step
+from common import BUILD, RESULTS, evaluate, latencies, once, report_of, save
 from compression_recipes import DATA, SEEDS, DataSet, Size
 
 from compress.models.pretrained import load_as_saved
@@ -29,7 +29,7 @@ def make(data: DataSet, size: Size, seed: int) -> dict[str, Any]:
     """Distil a student, and hold each of its artifacts against the teacher."""
     teacher, trimmed = _teacher(data), _trimmed(data, size)
     bundle = FOLDER / f"{data.name}-{size.name}-{seed}"
-    run = _once(
+    run = once(
         "distill",
         bundle,
         *("--teacher", str(trimmed), "--task", data.task, "--student", size.student),
@@ -46,7 +46,7 @@ def _teacher(data: DataSet) -> str:
     if not data.teacher_flags:
         return data.teacher
     directory = FOLDER / f"{data.name}-teacher"
-    _once(
+    once(
         "train",
         directory,
         *("--model", data.teacher, "--task", data.task, *data.files),
@@ -58,17 +58,8 @@ def _teacher(data: DataSet) -> str:
 def _trimmed(data: DataSet, size: Size) -> Path:
     directory = FOLDER / f"{data.name}-{size.vocab_size or 'all'}"
     limit = ("--vocab-size", str(size.vocab_size)) if size.vocab_size else ()
-    _once("trim", directory, "--model", _teacher(data), *data.corpus, *limit)
+    once("trim", directory, "--model", _teacher(data), *data.corpus, *limit)
     return directory
-
-
-def _once(name: str, directory: Path, *flags: str) -> dict[str, Any]:
-    times = directory.with_name(f"{directory.name}.json")
-    if not times.is_file():
-        run = step(name, *flags, "--output-dir", str(directory), "--overwrite-output-dir")
-        times.write_text(json.dumps(run), encoding="utf-8")
-    found: dict[str, Any] = json.loads(times.read_text(encoding="utf-8"))
-    return found
 
 
 def _held(data: DataSet, teacher: str, bundle: Path) -> dict[str, Any]:

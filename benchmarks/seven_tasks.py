@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import BUILD, RESULTS, report_of, save, step
+from common import BUILD, RESULTS, once, report_of, save
 from task_data import TaskFiles, all_tasks
 
 import edgebert
@@ -64,11 +64,11 @@ def make(files: TaskFiles) -> dict[str, Any]:
     runs = []
     if first != "0":
         flags = ("--model", files.teacher, *_without_test(common), "--num-train-epochs", first)
-        runs.append(_once("train", teacher, *flags))
+        runs.append(once("train", teacher, *flags))
     source = str(teacher) if runs else files.teacher
     flags = ("--teacher", source, "--student", files.student, *common, "--num-train-epochs", then)
     recipes = NEAREST if files.name in SMALL else ()
-    runs.append(_once("distill", bundle, *flags, *recipes))
+    runs.append(once("distill", bundle, *flags, *recipes))
     return {
         "commands": [run["command"] for run in runs],
         "seconds": [run["seconds_total"] for run in runs],
@@ -78,15 +78,6 @@ def make(files: TaskFiles) -> dict[str, Any]:
 def _without_test(flags: list[str]) -> list[str]:
     place = flags.index("--test-file")
     return flags[:place] + flags[place + 2 :]
-
-
-def _once(name: str, directory: Path, *flags: str) -> dict[str, Any]:
-    times = directory.with_name(f"{directory.name}.json")
-    if not times.is_file():
-        run = step(name, *flags, "--output-dir", str(directory), "--overwrite-output-dir")
-        times.write_text(json.dumps(run), encoding="utf-8")
-    found: dict[str, Any] = json.loads(times.read_text(encoding="utf-8"))
-    return found
 
 
 def hold(files: TaskFiles) -> dict[str, Any]:
