@@ -9,16 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from compress.artifacts.exporters import plan_export
 from compress.data.encoding import require_known_ids
 from compress.distillation.imitate import Imitation, train_student
-from compress.distillation.methods import build_phases
-from compress.distillation.student_check import (
-    check_exits,
-    mapped_layers,
-    method_of,
-    method_settings,
-)
+from compress.distillation.student_check import check_training, mapped_layers
 from compress.models.dense import dense_parts
 from compress.models.files import check_checkpoint
 from compress.models.loading import load_teacher, load_tokenizer
@@ -63,17 +56,7 @@ def check_given(config: DistillConfig, path: Path) -> None:
     mapped = _mapped(config, ours, theirs)
     with quiet_transformers(), torch.device("meta"):  # shapes alone
         student, teacher = (auto_class(config.task).from_config(one) for one in (ours, theirs))
-    if config.makes_exits:
-        check_exits(student)
-    plan_export(config.backend, config.recipe)
-    build_phases(
-        method_of(config),
-        student=student,
-        teacher=teacher,
-        layer_map=mapped,
-        config=method_settings(config, pooling_layers=config.pooling_layers or 1),
-        task=config.task,
-    )
+    check_training(student, teacher, config, layer_map=mapped)
 
 
 def imitate_on(

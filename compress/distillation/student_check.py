@@ -50,6 +50,13 @@ def check_student(config: DistillConfig, path: Path) -> None:
         student = same_parts(teacher, student_config(architecture, theirs))
     if not architecture.static:
         choose_init(config.init, architecture, teacher)
+    check_training(student, teacher, config, layer_map=mapped)
+
+
+def check_training(
+    student: nn.Module, teacher: nn.Module, config: DistillConfig, *, layer_map: tuple[int, ...]
+) -> None:
+    """Make sure that a student of this shape can be trained and shipped; see `check_student`."""
     if config.makes_exits:
         check_exits(student)
     plan_export(config.backend, config.recipe)
@@ -57,7 +64,7 @@ def check_student(config: DistillConfig, path: Path) -> None:
         method_of(config),
         student=student,
         teacher=teacher,
-        layer_map=mapped,
+        layer_map=layer_map,
         config=method_settings(config, pooling_layers=config.pooling_layers or 1),
         task=config.task,
     )
