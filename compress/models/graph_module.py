@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import inspect
+from abc import ABC, abstractmethod
 from typing import Any
 
 import torch
@@ -19,7 +20,7 @@ _PROBE_LENGTH = 160  # more than the window of the families whose attention is l
 _PROBE_DIFFERENCE = 1e-3  # of the hidden states, whose size is about 1
 
 
-class ExportModule(nn.Module):
+class ExportModule(nn.Module, ABC):
     """What is exported: takes tensors by position and returns a tuple of tensors.
 
     Attributes:
@@ -32,13 +33,13 @@ class ExportModule(nn.Module):
     input_names: tuple[str, ...]
     output_names: tuple[str, ...]
 
+    @abstractmethod
     def examples(self) -> tuple[Tensor, ...]:
         """Make inputs to trace it with; any axis of theirs that is 2 or 8 may have other sizes."""
-        raise NotImplementedError
 
+    @abstractmethod
     def has_token_axis(self, output: str) -> bool:
         """Whether an output is ``[batch, seq, …]`` and not ``[batch, …]``."""
-        raise NotImplementedError
 
 
 class GraphModule(ExportModule):

@@ -6,17 +6,27 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
+import transformers
 
 from compress.artifacts.onnx_graph import ExportedGraph, export_onnx
 from compress.export import ExportConfig
 from compress.models.graph_module import GraphModule
 from compress.models.task_head import TaskHead
-from tests.tiny import WORDS, write_encoder
+from tests.tiny import WORDS, bert_config, write_encoder
 
 
 def write_onnx(model: Any, path: Path, task: str) -> ExportedGraph:
     """Export a model to ONNX, an embedder with mean pooling."""
     return export_onnx(GraphModule(model, TaskHead(task=task, pooling="mean")), path)
+
+
+def write_wide_classifier(path: Path) -> Path:
+    """Export a random classifier whose matrices are whole blocks, with weights worth rounding."""
+    torch.manual_seed(0)
+    config = bert_config(hidden_size=64, intermediate_size=128, initializer_range=0.1)
+    write_onnx(transformers.BertForSequenceClassification(config), path, "text-classification")
+    return path
 
 
 def write_texts(path: Path, rows: int = 120) -> Path:

@@ -7,8 +7,6 @@ from collections import Counter
 import numpy as np
 import onnx
 import pytest
-import torch
-import transformers
 from onnx import numpy_helper
 
 from compress.artifacts.four_bits import round_table
@@ -18,8 +16,7 @@ from edgebert.errors import InputError
 from runtimes.base import SessionOptions
 from runtimes.onnx import OnnxBackend
 from tests.compress.calibration_texts import one_text, padded, some_texts
-from tests.compress.exports import write_onnx
-from tests.tiny import bert_config
+from tests.compress.exports import write_wide_classifier
 
 pytestmark = pytest.mark.onnx
 
@@ -30,11 +27,7 @@ FOUR = "weights-int4"
 
 @pytest.fixture(scope="module")
 def fp32(tmp_path_factory):
-    torch.manual_seed(0)
-    config = bert_config(hidden_size=64, intermediate_size=128, initializer_range=0.1)
-    path = tmp_path_factory.mktemp("fp32") / "model.onnx"
-    write_onnx(transformers.BertForSequenceClassification(config), path, "text-classification")
-    return path
+    return write_wide_classifier(tmp_path_factory.mktemp("fp32") / "model.onnx")
 
 
 @pytest.fixture(scope="module")
