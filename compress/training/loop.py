@@ -19,7 +19,13 @@ from compress.training.batches import LengthBatches
 from compress.training.checkpoint import Checkpoints, TrainingState, copy_weights, set_weights
 from compress.training.interrupt import catch_interrupt
 from compress.training.loop_settings import LoopSettings as LoopSettings
-from compress.training.optimization import build_optimizer, clip_gradients, native_bf16, seed_step
+from compress.training.optimization import (
+    build_optimizer,
+    clip_gradients,
+    native_bf16,
+    plain_attention,
+    seed_step,
+)
 from compress.training.progress import Progress
 from edgebert.errors import EdgeBertError, InputError
 
@@ -154,6 +160,7 @@ class _Loop:
         self.modules.train()
         with (
             catch_interrupt() as interrupt,
+            plain_attention(self.modules, enabled=self.bf16 and self.device.type == "cpu"),
             Progress(self.total, label=self.label, done=state.step) as progress,
         ):
             while state.step < self.total and not self._stopped():
@@ -276,6 +283,7 @@ def _facts(settings: LoopSettings, batches: LengthBatches, device: torch.device)
     machine = {"torch": torch.__version__, "device": device.type}
     if device.type == "cpu":
         machine["threads"] = str(torch.get_num_threads())
+        machine["attention"] = "plain" if settings.bf16 and native_bf16(device) else "fused"
     return {**chosen, **{f"batches.{k}": v for k, v in batches.fingerprint().items()}, **machine}
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+from transformers import PreTrainedModel
 
 from compress.settings import Scheduler
 from edgebert.errors import InputError
@@ -74,6 +76,28 @@ def native_bf16(device: torch.device) -> bool:
         return False
     able = torch.cpu.get_capabilities()
     return any(able.get(name) for name in ("avx512_bf16", "amx_bf16", "bf16"))
+
+
+@contextmanager
+def plain_attention(module: nn.Module, *, enabled: bool = True) -> Iterator[None]:
+    """Let the models in a module compute attention by plain matrix products, for a while.
+
+    For training in bfloat16 on a CPU, where the gradient of torch's fused attention takes seven
+    times as long (2.13: 24 ms, not 3.5, for 32 rows of 14 tokens with 12 heads on one core).
+
+    Args:
+        module: What holds the models; afterwards they compute it as before.
+        enabled: Else nothing is changed.
+    """
+    models = [one for one in module.modules() if enabled and isinstance(one, PreTrainedModel)]
+    before = [one.config._attn_implementation for one in models]
+    for model in models:
+        model.set_attn_implementation("eager")
+    try:
+        yield
+    finally:
+        for model, name in zip(models, before, strict=True):
+            model.set_attn_implementation(name)
 
 
 def seed_step(seed: int, step: int) -> None:

@@ -6,12 +6,14 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from transformers import BertConfig, BertModel
 
 from compress.training.optimization import (
     build_optimizer,
     clip_gradients,
     learning_rate,
     native_bf16,
+    plain_attention,
     seed_step,
 )
 from edgebert.errors import InputError
@@ -82,3 +84,27 @@ def test_bf16_is_off_where_the_processor_would_emulate_it(monkeypatch):
     assert not native_bf16(torch.device("cpu"))
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx512_bf16": True})
     assert native_bf16(torch.device("cpu"))
+
+
+def test_attention_is_plain_for_a_while_and_gives_the_same():
+    torch.manual_seed(0)
+    config = BertConfig(
+        vocab_size=20,
+        hidden_size=16,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=8,
+    )
+    model = BertModel(config).eval()
+    inputs = {
+        "input_ids": torch.tensor([[1, 2, 3], [4, 5, 0]]),
+        "attention_mask": torch.tensor([[1, 1, 1], [1, 1, 0]]),
+    }
+    fused = model(**inputs).last_hidden_state[inputs["attention_mask"].bool()]
+    with plain_attention(nn.ModuleDict({"student": model})):
+        assert model.config._attn_implementation == "eager"
+        plain = model(**inputs).last_hidden_state[inputs["attention_mask"].bool()]
+    assert model.config._attn_implementation == "sdpa"
+    torch.testing.assert_close(plain, fused)
+    with plain_attention(model, enabled=False):
+        assert model.config._attn_implementation == "sdpa"
