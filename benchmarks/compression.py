@@ -4,9 +4,10 @@ A teacher is fine-tuned once a data set, its vocabulary cut to the train texts, 
 each size distilled from it with each seed. Flags were chosen on dev; test is read once, by the
 report of each student. Ratios are to the teacher as it was before the cut: its bytes as FP32, its
 score on the same rows, and one text of 32 tokens in torch FP32, timed by turns with the artifacts.
-What stands in benchmarks/results/compression.json is not made again.
+What stands in benchmarks/results/compression.json is not made again. --train-only leaves the
+timing for later: students can then be made side by side, each on a core of its own.
 
-python benchmarks/compression.py [DATA[/SIZE[/SEED]] …]
+python benchmarks/compression.py [--train-only] [DATA[/SIZE[/SEED]] …]
 """
 
 from __future__ import annotations
@@ -21,27 +22,25 @@ from compression_recipes import DATA, SEEDS, DataSet, Size
 
 from compress.models.pretrained import load_as_saved
 from compress.models.teachers import resolve_teacher
+from edgebert.cpu import machine
 
 FOLDER = BUILD / "compression"
 
 
-def make(data: DataSet, size: Size, seed: int) -> dict[str, Any]:
-    """Distil a student, and hold each of its artifacts against the teacher."""
-    teacher, trimmed = _teacher(data), _trimmed(data, size)
+def student(data: DataSet, size: Size, seed: int) -> tuple[Path, dict[str, Any]]:
+    """Distil a student; give its bundle, and how it was made."""
     bundle = FOLDER / f"{data.name}-{size.name}-{seed}"
     run = once(
         "distill",
         bundle,
-        *("--teacher", str(trimmed), "--task", data.task, "--student", size.student),
+        *("--teacher", str(_trimmed(data, size)), "--task", data.task, "--student", size.student),
         *(*data.files, *data.test, "--max-length", str(data.length), *size.flags),
         *("--seed", str(seed)),
     )
-    return {"commands": [run["command"]], "seconds": run["seconds_total"]} | _held(
-        data, teacher, bundle
-    )
+    return bundle, {"commands": [run["command"]], "seconds": run["seconds_total"]}
 
 
-def _teacher(data: DataSet) -> str:
+def fine_tuned(data: DataSet) -> str:
     """Fine-tune the teacher, if the task wants it, and give its directory or alias."""
     if not data.teacher_flags:
         return data.teacher
@@ -58,11 +57,13 @@ def _teacher(data: DataSet) -> str:
 def _trimmed(data: DataSet, size: Size) -> Path:
     directory = FOLDER / f"{data.name}-{size.vocab_size or 'all'}"
     limit = ("--vocab-size", str(size.vocab_size)) if size.vocab_size else ()
-    once("trim", directory, "--model", _teacher(data), *data.corpus, *limit)
+    once("trim", directory, "--model", fine_tuned(data), *data.corpus, *limit)
     return directory
 
 
-def _held(data: DataSet, teacher: str, bundle: Path) -> dict[str, Any]:
+def held(data: DataSet, bundle: Path) -> dict[str, Any]:
+    """Hold each artifact of a bundle against the teacher of its data set."""
+    teacher = fine_tuned(data)
     report = report_of(bundle)
     measured = _teacher_scores(data, teacher)
     times = latencies(resolve_teacher(teacher, no_fallback=True).path, bundle)
@@ -88,7 +89,7 @@ def _held(data: DataSet, teacher: str, bundle: Path) -> dict[str, Any]:
         "student": report["student"]["params"],
         "rows": rows,
         "refused": [f"{row['backend']}/{row['precision']}" for row in report["refused"]],
-        "machine": report["machine"],
+        "machine": machine(),
         "versions": report["versions"],
     }
 
@@ -122,8 +123,9 @@ def _kept() -> dict[str, Any]:
     return found
 
 
-def main(wanted: list[str]) -> None:
+def main(arguments: list[str]) -> None:
     """Make what is wanted and isn't there, and write what was found after each."""
+    wanted = [one for one in arguments if one != "--train-only"]
     FOLDER.mkdir(parents=True, exist_ok=True)
     for data in DATA:
         for seed in SEEDS:
@@ -131,8 +133,9 @@ def main(wanted: list[str]) -> None:
                 name = f"{data.name}/{size.name}/{seed}"
                 asked = not wanted or any(f"{name}/".startswith(f"{one}/") for one in wanted)
                 if asked and name not in _kept():
-                    found = make(data, size, seed)
-                    save("compression", _kept() | {name: found})
+                    bundle, made = student(data, size, seed)
+                    if "--train-only" not in arguments:
+                        save("compression", _kept() | {name: made | held(data, bundle)})
 
 
 if __name__ == "__main__":
