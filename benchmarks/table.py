@@ -11,6 +11,7 @@ from typing import Any
 import engine_tables
 from common import RESULTS, ROOT
 from compression_table import compression
+from step_table import steps
 
 ENGINES = {
     "seven_tasks": "Seven tasks",
@@ -142,6 +143,15 @@ def main() -> None:
             "`python benchmarks/compression.py`",
             "",
             *compression(sizes),
+            "",
+        ]
+    each = load("steps")
+    if each is not None:
+        lines += [
+            "**What each step saves and costs**, alone from the same teacher of SST-2, and in a "
+            "chain; one seed. `python benchmarks/steps.py`",
+            "",
+            *steps(each),
             "",
         ]
     inits = load("inits")
