@@ -91,3 +91,11 @@ class GateError(EdgeBertError):
     """A gate refused an artifact; the message has its numbers and its limits."""
 
     exit_code = 3
+
+
+class StoreError(EdgeBertError):
+    """A vector store failed at something that may succeed when it's done again."""
+
+
+class PackageMissingError(EdgeBertError, ImportError):
+    """A package that an extra brings isn't installed; the message has the line that installs it."""
