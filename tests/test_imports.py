@@ -20,7 +20,16 @@ ENGINES = {"onnxruntime", "openvino", "ai_edge_litert", "tflite_runtime"}
 FOUNDATION = ("edgebert.errors", "edgebert.types")
 # Folders of a package, each of which may import those before it.
 PARTS = {
-    "edgebert": ("formats", "foreign", "bundles", "text", "engines", "tasks", "commands"),
+    "edgebert": (
+        "formats",
+        "foreign",
+        "bundles",
+        "text",
+        "engines",
+        "tasks",
+        "features",
+        "commands",
+    ),
     "compress": (
         "models",
         "data",
@@ -98,7 +107,7 @@ def test_imports_go_one_way(path):
     ("package", "part"), [(package, part) for package, parts in PARTS.items() for part in parts]
 )
 def test_parts_of_a_package_import_one_way(package, part):
-    names = {name for path in (ROOT / package / part).glob("*.py") for name in imported_by(path)}
+    names = {name for path in (ROOT / package / part).rglob("*.py") for name in imported_by(path)}
     parts = PARTS[package]
     later = tuple(f"{package}.{other}." for other in parts[parts.index(part) + 1 :])
     assert [name for name in names if name.startswith(later)] == []

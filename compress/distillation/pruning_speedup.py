@@ -15,7 +15,8 @@ import torch
 
 from compress.artifacts.exporters import EXPORTERS, get_exporter, plan_export
 from compress.artifacts.make import open_engine
-from compress.artifacts.timing import QUIET_SHARE, core_share, one_text_latency
+from compress.artifacts.quietest import quietest_latency
+from compress.artifacts.timing import QUIET_SHARE
 from compress.models.graph_module import GraphModule
 from compress.models.heads import pruned_heads
 from compress.pruning.plan import Plan, most_sparsity, plan_sparsity
@@ -37,7 +38,6 @@ logger = logging.getLogger(__name__)
 
 TOKENS = 32
 REPEATS = 60  # of each model; the ratio of two medians is then within 2 % on a quiet machine
-SHARE_SECONDS = 0.1
 TRIES = 6  # shapes that a search times beside the two ends
 MARGIN = 1.02  # more than what is asked: heads are spread over layers otherwise than in the search
 ENOUGH = 1.03  # a shape that is so near above the goal ends the search
@@ -108,14 +108,13 @@ class SpeedMeter:
         return open_engine(exporter, path, self.threads)
 
     def _compare(self, given: Backend, pruned: Backend) -> Speed:
-        share = core_share(self.threads, seconds=SHARE_SECONDS)
-        times = one_text_latency(
+        times, share = quietest_latency(
             {"given": given, "pruned": pruned},
             tokens=self.tokens,
             max_length=self.max_length,
+            threads=self.threads,
             repeats=REPEATS,
         )
-        share = min(share, core_share(self.threads, seconds=SHARE_SECONDS))
         return Speed(
             engine=self.engine,
             threads=self.threads,

@@ -257,7 +257,8 @@ def _speed_line(result: PruneResult) -> str:
     What a clock says of equal work is noise.
     """
     speed, zeros = result.speed, result.unstructured
-    where = f"{speed.engine}, FP32, one text of {speed.tokens} tokens, {speed.threads} threads"
+    threads = "1 thread" if speed.threads == 1 else f"{speed.threads} threads"
+    where = f"{speed.engine}, FP32, one text of {speed.tokens} tokens, {threads}"
     if zeros is not None:
         share = show.percent(zeros.zeros / zeros.weights)
         return (

@@ -14,6 +14,7 @@ import torch
 
 from compress.artifacts.exporters import get_exporter, plan_export
 from compress.artifacts.make import open_engine
+from compress.artifacts.quietest import quietest_latency
 from compress.artifacts.timing import QUIET_SHARE
 from compress.bundles.export import export_bundle
 from compress.distillation.config import DistillConfig
@@ -22,7 +23,6 @@ from compress.scoring.scores import SELF_METRICS
 from compress.searching.budget import Cost
 from compress.searching.clock import Clock
 from compress.searching.grounds import Grounds, at_chance, best_kept
-from compress.searching.latency import quietest_latency
 from compress.searching.records import Finalist, Tried
 from edgebert.errors import GateError
 from edgebert.files import write_json

@@ -16,6 +16,7 @@ import torch
 from compress.artifacts.exporters import get_exporter, plan_export
 from compress.artifacts.make import FAILURES, open_engine
 from compress.artifacts.quantizer import Exporter, path_of
+from compress.artifacts.quietest import quietest_latency
 from compress.artifacts.tflite_graph import lengths_for
 from compress.artifacts.timing import QUIET_SHARE
 from compress.distillation.imitate import student_head
@@ -23,7 +24,6 @@ from compress.models.student import BuiltStudent
 from compress.searching.budget import Budget, Cost
 from compress.searching.config import SearchConfig
 from compress.searching.estimate import Estimator
-from compress.searching.latency import quietest_latency
 from compress.searching.shapes import Shape
 from compress.training.teacher_step import ReadyTeacher
 from edgebert.files import write_json

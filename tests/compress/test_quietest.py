@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from compress.searching import latency
+from compress.artifacts import quietest
 
 
 @pytest.mark.parametrize(
@@ -29,9 +29,9 @@ def test_rounds_end_with_a_quiet_one_and_the_least_median_counts(
         asked.append(given)
         return next(medians)
 
-    monkeypatch.setattr(latency, "core_share", lambda *_, **__: next(told))
-    monkeypatch.setattr(latency, "one_text_latency", timed)
-    times, share = latency.quietest_latency(
+    monkeypatch.setattr(quietest, "core_share", lambda *_, **__: next(told))
+    monkeypatch.setattr(quietest, "one_text_latency", timed)
+    times, share = quietest.quietest_latency(
         {}, tokens=np.arange(3), max_length=32, threads=1, repeats=5
     )
     assert times == expected
