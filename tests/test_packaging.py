@@ -49,7 +49,7 @@ def test_all_is_every_extra_but_optimum_and_dev():
     assert brought_by("all") == set().union(*map(brought_by, others))
 
 
-@pytest.mark.parametrize("extra", ["onnx", "openvino", "tflite", "features", "serve"])
+@pytest.mark.parametrize("extra", ["onnx", "openvino", "tflite", "stores", "serve"])
 def test_an_extra_of_the_runtime_side_brings_no_torch(extra):
     assert brought_by(extra).isdisjoint({"torch", "transformers", "safetensors", "datasets"})
 
