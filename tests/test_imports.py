@@ -28,6 +28,7 @@ PARTS = {
         "engines",
         "tasks",
         "features",
+        "serving",
         "commands",
     ),
     "compress": (

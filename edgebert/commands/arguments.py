@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 import edgebert
 from edgebert.formats.manifest import PRECISIONS
 from edgebert.inputs import ON_LONG, SELF_TESTS, check_count
+
+T = TypeVar("T")
 
 
 def add_bundle(parser: argparse.ArgumentParser) -> None:
@@ -74,7 +78,12 @@ def add_on_long(parser: argparse.ArgumentParser) -> None:
 
 def open_runtime(args: argparse.Namespace) -> edgebert.Runtime:
     """Load the bundle as the arguments of `add_runtime` say."""
-    return edgebert.Runtime(
+    return open_as(edgebert.Runtime, args)
+
+
+def open_as(kind: Callable[..., T], args: argparse.Namespace) -> T:
+    """Load it as a kind of Runtime."""
+    return kind(
         args.bundle,
         backend=args.backend,
         precision=args.precision,

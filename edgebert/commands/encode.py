@@ -26,7 +26,7 @@ from edgebert.commands.texts import add_texts, chunked, counted_from, read_texts
 from edgebert.errors import InputError
 from edgebert.files import check_parent, write_bytes
 from edgebert.inputs import ROLES
-from edgebert.tasks.vectors import DTYPES
+from edgebert.tasks.vectors import DTYPES, json_array
 
 logger = logging.getLogger(__name__)
 
@@ -62,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
                 kept.append(vectors)
                 continue
             for text, vector in zip(texts, vectors, strict=True):
-                row = _json_array(vector)
+                row = json_array(vector)
                 print(f'{{"text": {json.dumps(text)}, "vector": {row}}}' if args.json else row)
         if args.output:
             _write(args, kept or [_encode(runtime, [], args)])
@@ -115,9 +115,3 @@ def _write(args: argparse.Namespace, kept: list[npt.NDArray[Any]]) -> None:
         print(json.dumps(facts, ensure_ascii=False))
     else:
         print(args.output)
-
-
-def _json_array(vector: npt.NDArray[Any]) -> str:
-    if vector.dtype.kind in "iu":
-        return json.dumps(vector.tolist())
-    return "[" + ", ".join(f"{value:.9g}" for value in vector.tolist()) + "]"  # 9: exact float32

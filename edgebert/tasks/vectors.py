@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import Any
 
@@ -90,6 +91,13 @@ class VectorForm:
         if self.dtype == "binary":
             return np.packbits(cut > 0, axis=1)
         return np.asarray(normalize_rows(cut) if self.normalize else cut, dtype=self.dtype)
+
+
+def json_array(vector: npt.NDArray[Any]) -> str:
+    """Write a vector as JSON; of a float32, as many digits as give it back exactly."""
+    if vector.dtype.kind in "iu":
+        return json.dumps(vector.tolist())
+    return "[" + ", ".join(f"{value:.9g}" for value in vector.tolist()) + "]"
 
 
 def cosine(a: FloatArray, b: FloatArray) -> FloatArray:
