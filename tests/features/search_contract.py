@@ -136,7 +136,7 @@ class SearchContract:
         assert len(filled) == 60
 
     def test_a_filter_takes_any_name(self, place):
-        entries = [entry_of(f"of {name}", **{name: "it's 1"}) for name in ODD_NAMES]
+        entries = [entry_of(f"of {name}", {name: "it's 1"}) for name in ODD_NAMES]
         entries.append(entry_of("without"))
         with open_store(place) as store:
             store.bind(identity_of())

@@ -97,9 +97,9 @@ class StoreContract(PlaceContract, SearchContract):
 
     def test_entries_keep_every_type_of_metadata(self, place):
         entries = [
-            entry_of("a", s="1", i=1, f=1.0, yes=True, no=False, none=None),
-            entry_of("b", big=2**53 + 1, low=-(2**40), tiny=1e-300, third=1 / 3, huge=1e300),
-            entry_of("c", s=5, i="other types under the same names", f=True),
+            entry_of("a", {"s": "1", "i": 1, "f": 1.0, "yes": True, "no": False, "none": None}),
+            entry_of("b", {"big": 2**53 + 1, "low": -(2**40), "tiny": 1e-300, "third": 1 / 3}),
+            entry_of("c", {"s": 5, "i": "other types under the same names", "f": True}),
             entry_of("d"),
         ]
         with open_store(place) as store:
@@ -113,7 +113,7 @@ class StoreContract(PlaceContract, SearchContract):
 
     def test_odd_texts_keys_and_names_come_back(self, place):
         entries = [
-            entry_of(text, chunk=row, text=text, **dict.fromkeys(ODD_NAMES, text))
+            entry_of(text, dict.fromkeys(ODD_NAMES, text), chunk=row, text=text)
             for row, text in enumerate(ODD_TEXTS)
         ]
         entries.append(entry_of("long", text="wörd " * 20_000))

@@ -37,7 +37,7 @@ def identity_of(dtype="float32", **changes):
     return Identity(**{**facts, **changes})
 
 
-def entry_of(key, *, chunk=0, text=None, **metadata):
+def entry_of(key, metadata=None, *, chunk=0, text=None):
     text = f"text of {key}" if text is None else text
     end = 5 + len(text)
     return Entry(
@@ -47,7 +47,7 @@ def entry_of(key, *, chunk=0, text=None, **metadata):
         start=5,
         end=end,
         text=text,
-        metadata=metadata,
+        metadata=metadata or {},
     )
 
 
@@ -56,12 +56,14 @@ def entries_of(count, *, first=0):
     return [
         entry_of(
             f"row-{row}",
+            {
+                "lang": ("de", "en", "it's")[row % 3],
+                "year": 2000 + row % 5,
+                "share": row / 8,
+                "good": row % 2 == 0,
+                "note": None if row % 4 else "1",
+            },
             chunk=row % 3,
-            lang=("de", "en", "it's")[row % 3],
-            year=2000 + row % 5,
-            share=row / 8,
-            good=row % 2 == 0,
-            note=None if row % 4 else "1",
         )
         for row in range(first, first + count)
     ]
