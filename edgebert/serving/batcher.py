@@ -115,14 +115,14 @@ class Batcher:
             AbandonedError: Nobody waits for the call.
             BackendError: The engine failed on a row, or the batcher is closed.
         """
-        call.tokens += sum(map(len, encodings))
-        call.dropped += [one.dropped_tokens for one in encodings]
         with self._changed:
             if self._closed:
                 raise BackendError("The server is stopping.")
             if encodings:
                 self._jobs.append(_Job(call, encodings))
                 self._changed.notify()
+        call.tokens += sum(map(len, encodings))
+        call.dropped += [one.dropped_tokens for one in encodings]
         left = len(encodings)
         while left:
             found = call.results.get()
