@@ -17,6 +17,8 @@ COMMANDS: dict[str, str] = {
     "choose": "choose the text that fits a prompt best",
     "fill-mask": "find the tokens that fit in the place of a mask",
     "encode": "turn texts into vectors",
+    "extract": "store the vectors of texts, each row exactly once",
+    "search": "find what a store has that is most like a text",
     "serve": "answer over HTTP, in the shape of OpenAI's API",
     "bench": "time every artifact of a bundle on this machine",
     "backends": "list the engines and whether they are installed",

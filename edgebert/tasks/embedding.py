@@ -16,6 +16,7 @@ from edgebert.pooling import HIDDEN, text_vectors
 from edgebert.tasks.core import RuntimeCore
 from edgebert.tasks.vectors import VectorForm
 from edgebert.text.tokenizer import Encoding
+from edgebert.text.windows import WindowedTexts
 from edgebert.types import FloatArray, TokenVectors
 
 _ITER_ROWS = 256
@@ -80,6 +81,14 @@ class EmbeddingMethods(RuntimeCore):
         windowed = self._windowed(whole, None, on_long, prompt=len(prompt), names=names)
         if not whole:
             return form.empty
+        return form.finish(windowed.mean(self._pooled(windowed, batch_size)))
+
+    def _pooled(self, windowed: WindowedTexts, batch_size: int | None = None) -> FloatArray:
+        """Run every window and pool its tokens: float32 ``[rows, dim]``, not finished.
+
+        Raises:
+            BundleError: The model gives vectors of another shape.
+        """
         vectors = np.empty((len(windowed.rows), self._manifest.vector_size), dtype=np.float32)
         for rows, batch, outputs in self._run_all(windowed.rows, batch_size):
             found = text_vectors(outputs, batch.attention_mask, self._manifest.pooling)
@@ -89,7 +98,7 @@ class EmbeddingMethods(RuntimeCore):
                     f"{[len(rows), vectors.shape[1]]} is needed. Export it again."
                 )
             vectors[rows] = found
-        return form.finish(windowed.mean(vectors))
+        return vectors
 
     def encode_iter(
         self,

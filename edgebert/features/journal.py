@@ -1,0 +1,270 @@
+"""What was stored of which row: a table beside the vectors, so that no row is lost or doubled.
+
+A row of the journal says what its source row was (a digest) and which entries the store has of it.
+Where the store has a database with transactions, both change in one. Elsewhere a write has three
+steps, each of which may be done again: the journal says that the row is unsettled, and names every
+entry that the store may have of it; the store writes the new entries and then deletes the old ones;
+the journal says that it's done. A run that finds an unsettled row embeds it again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from edgebert.errors import InputError, StoreError
+from edgebert.features.entries import Entry, Vectors
+from edgebert.features.rows import Row
+from edgebert.features.stores.base import Sql, Store
+
+logger = logging.getLogger(__name__)
+
+UNSETTLED = ""  # in the place of a digest
+_PAGE = 1000
+_AT_ONCE = 500  # values of one statement; SQLite's oldest limit is 999
+
+
+def digest_of(row: Row) -> str:
+    """Give what changes when a row does: 32 hexadecimal digits of SHA-256."""
+    facts = json.dumps([row.text, row.metadata], ensure_ascii=False, sort_keys=True)
+    return hashlib.sha256(facts.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+@dataclass(frozen=True)
+class Mark:
+    """What the journal has of a source row.
+
+    Attributes:
+        key: Of the row.
+        digest: See `digest_of`; `UNSETTLED` of one whose writing did not end.
+        ids: Of the entries that the store has of it, or may have.
+    """
+
+    key: str
+    digest: str
+    ids: tuple[str, ...]
+
+
+class LocalSql:
+    """A SQLite file of the journal's own, or a temporary one that nobody else sees."""
+
+    def __init__(self, path: Path | None) -> None:
+        """Open a file; None makes a temporary one, on disk where it gets large.
+
+        Raises:
+            InputError: It can't be opened, or is something else.
+        """
+        self._place = path or "a temporary file"
+        try:
+            self._database = sqlite3.connect("" if path is None else path, isolation_level=None)
+            if path is not None:
+                self._database.execute("PRAGMA journal_mode=WAL")
+                self._database.execute("PRAGMA synchronous=FULL")  # a commit outlives a power cut
+        except sqlite3.Error as error:
+            raise InputError(
+                f"{self._place} can't be opened as a journal ({error}). Is it one, in a folder "
+                "that can be written to?"
+            ) from error
+
+    def execute(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """See `Sql`."""
+        with self._told():
+            return self._database.execute(statement, tuple(values)).fetchall()
+
+    def execute_many(self, statement: str, rows: Sequence[Sequence[Any]]) -> None:
+        """See `Sql`; all of it or nothing."""
+        with self._told():
+            self._database.execute("BEGIN IMMEDIATE")
+            try:
+                self._database.executemany(statement, rows)
+                self._database.execute("COMMIT")
+            except BaseException:
+                with suppress(sqlite3.Error):  # it may have been undone by itself
+                    self._database.execute("ROLLBACK")
+                raise
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise StoreError(f"{self._place} failed ({error}); is the disk full?") from error
+
+    def close(self) -> None:
+        """Close the file."""
+        self._database.close()
+
+
+class Journal:
+    """Writes rows to a store so that each is there once, whenever the process ends."""
+
+    def __init__(self, store: Store, *, table: str = "edgebert_journal") -> None:
+        """Open the journal of a store that has its identity.
+
+        Args:
+            store: Stays open.
+            table: Name of the journal's table in the store's own database.
+        """
+        self._store = store
+        path = store.journal_path()
+        own = store.sql() if path is None else None
+        self._together = own is not None
+        self._local = None if own is not None else LocalSql(path)
+        database = own or self._local
+        assert database is not None
+        self._sql: Sql = database
+        self._table = table if self._together else "edgebert_journal"
+        self._sql.execute(
+            f'CREATE TABLE IF NOT EXISTS {self._table} ("key" TEXT PRIMARY KEY, '
+            "digest TEXT NOT NULL, ids TEXT NOT NULL, entries INTEGER NOT NULL)"
+        )
+
+    def close(self) -> None:
+        """Close what isn't the store's."""
+        if self._local is not None:
+            self._local.close()
+
+    def __len__(self) -> int:
+        return int(self._sql.execute(f"SELECT count(*) FROM {self._table}")[0][0])
+
+    def find(self, keys: Sequence[str]) -> dict[str, Mark]:
+        """Give the marks of those keys that have one."""
+        found: list[Mark] = []
+        for first in range(0, len(keys), _AT_ONCE):
+            some = keys[first : first + _AT_ONCE]
+            found += self._marks(f'WHERE "key" IN ({", ".join("?" * len(some))})', some)
+        return {mark.key: mark for mark in found}
+
+    def every(self) -> Iterator[Mark]:
+        """Give all marks by rising key, in bounded memory; they may change meanwhile."""
+        last: str | None = None
+        while True:
+            where = "" if last is None else 'WHERE "key" > ?'
+            values = [] if last is None else [last]
+            page = self._marks(f'{where} ORDER BY "key" LIMIT {_PAGE}', values)
+            if not page:
+                return
+            yield from page
+            last = page[-1].key
+
+    def write(
+        self, marks: Sequence[Mark], entries: Sequence[Entry], vectors: Vectors, old: Sequence[Mark]
+    ) -> None:
+        """Store new or changed rows; their former entries go when the new ones are there.
+
+        Args:
+            marks: What the rows are from now on.
+            entries: All of theirs.
+            vectors: One for each entry.
+            old: What the journal has of those rows.
+
+        Raises:
+            StoreError: The store failed; the same call again puts it right.
+        """
+        new = {entry.id for entry in entries}
+        gone = [one for mark in old for one in mark.ids if one not in new]
+        if self._together:
+            with self._store.transaction():
+                self._store.write(entries, vectors)
+                self._store.delete(gone)
+                self.put(marks)
+            return
+        before = {mark.key: mark.ids for mark in old}
+        self.put(
+            [
+                Mark(one.key, UNSETTLED, tuple(dict.fromkeys((*before.get(one.key, ()), *one.ids))))
+                for one in marks
+            ]
+        )
+        self._store.write(entries, vectors)
+        self._store.delete(gone)
+        self.put(marks)
+
+    def remove(self, marks: Sequence[Mark]) -> None:
+        """Remove rows with all their entries.
+
+        Raises:
+            StoreError: See `write`.
+        """
+        if not self._together:
+            self.put([Mark(mark.key, UNSETTLED, mark.ids) for mark in marks])
+        with self._store.transaction():
+            self._store.delete([one for mark in marks for one in mark.ids])
+            statement = f'DELETE FROM {self._table} WHERE "key" = ?'
+            self._sql.execute_many(statement, [(mark.key,) for mark in marks])
+
+    def put(self, marks: Sequence[Mark]) -> None:
+        """Write marks, over those of the same key."""
+        rows = [(one.key, one.digest, " ".join(one.ids), len(one.ids)) for one in marks]
+        statement = (
+            f"INSERT INTO {self._table} VALUES (?, ?, ?, ?) "
+            'ON CONFLICT ("key") DO UPDATE SET digest = excluded.digest, ids = excluded.ids, '
+            "entries = excluded.entries"
+        )
+        self._sql.execute_many(statement, rows)
+
+    def settle(self, *, place: str) -> None:
+        """Find out where journal and store differ, and mark those rows as unsettled.
+
+        They differ where the store or the journal was removed, put back from an older copy, or
+        changed by somebody else. After a run of ours that was killed they don't.
+
+        Args:
+            place: The store, for what is logged.
+        """
+        held, rows = len(self._store), len(self)
+        if rows and not held:
+            logger.warning("%s is empty, so its journal begins anew", place)
+            self._sql.execute(f"DELETE FROM {self._table}")
+        elif held and not rows:
+            logger.warning("%s has no journal; every row is embedded again, in its place", place)
+            self._adopt()
+        elif held < self._settled_entries():
+            logger.warning("%s lacks entries of its journal; their rows are embedded again", place)
+            self._unsettle_missing()
+
+    def _settled_entries(self) -> int:
+        statement = f"SELECT sum(entries) FROM {self._table} WHERE digest <> ?"
+        return int(self._sql.execute(statement, [UNSETTLED])[0][0] or 0)
+
+    def _adopt(self) -> None:
+        for ids in _pages(self._store.ids()):
+            by_key: dict[str, list[str]] = {}
+            for entry in self._store.entries(ids):
+                by_key.setdefault(entry.key, []).append(entry.id)
+            known = self.find(list(by_key))
+            self.put(
+                [
+                    Mark(key, UNSETTLED, (*(known[key].ids if key in known else ()), *own))
+                    for key, own in by_key.items()
+                ]
+            )
+
+    def _unsettle_missing(self) -> None:
+        with closing(LocalSql(None)) as there:
+            there.execute("CREATE TABLE held (id TEXT PRIMARY KEY) WITHOUT ROWID")
+            for ids in _pages(self._store.ids()):
+                there.execute_many("INSERT INTO held VALUES (?)", [(one,) for one in ids])
+            for mark in self.every():
+                held = (there.execute("SELECT 1 FROM held WHERE id = ?", [x]) for x in mark.ids)
+                if not all(held):
+                    self.put([Mark(mark.key, UNSETTLED, mark.ids)])
+
+    def _marks(self, condition: str, values: Sequence[Any]) -> list[Mark]:
+        found = self._sql.execute(
+            f'SELECT "key", digest, ids FROM {self._table} {condition}', values
+        )
+        return [Mark(key, digest, tuple(ids.split())) for key, digest, ids in found]
+
+
+def _pages(ids: Iterator[str]) -> Iterator[list[str]]:
+    while page := list(islice(ids, _PAGE)):
+        yield page

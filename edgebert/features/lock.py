@@ -1,0 +1,82 @@
+"""One run at a time into a store: a lock that ends with the process, however it ends."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from pathlib import Path
+
+from edgebert.errors import InputError
+from edgebert.features.stores.base import Store
+
+_POSTGRES_LOCK = "SELECT pg_try_advisory_lock(hashtext('edgebert'), hashtext(?))"
+
+
+def place_of(uri: str) -> Path | None:
+    """Give the file or folder that a store's URI names; None for a server."""
+    scheme, separator, location = uri.partition(":")
+    if not separator:
+        return Path(scheme)
+    return None if location.startswith("//") or "://" in location else Path(location)
+
+
+@contextmanager
+def locked(place: Path) -> Iterator[None]:
+    """Hold the lock of a store, the file ``PLACE.lock``, which stays.
+
+    Raises:
+        InputError: Another process holds it, or the file can't be made.
+    """
+    path = place.absolute().with_name(f"{place.absolute().name}.lock")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        stream = path.open("a+b")
+    except OSError as error:
+        raise InputError(
+            f"{path} can't be made ({error.strerror}); name a store in a folder that can be "
+            "written to."
+        ) from error
+    with stream:
+        try:
+            _take(stream.fileno())
+        except OSError as error:
+            raise InputError(
+                f"Another run is writing to {place} (it holds {path}). Wait for its end."
+            ) from error
+        yield
+
+
+def lock_server(store: Store, uri: str, *, name: str) -> AbstractContextManager[None]:
+    """Hold the lock of a store that is a server.
+
+    Args:
+        store: That has its identity.
+        uri: Of the store.
+        name: What tells it from others of the same server.
+
+    Raises:
+        InputError: Another process holds it.
+    """
+    path = store.journal_path()
+    if path is not None:
+        return locked(path)
+    database = store.sql()
+    if database is None or not uri.startswith("postgres"):
+        return nullcontext()
+    if not database.execute(_POSTGRES_LOCK, [name])[0][0]:  # its end is that of the connection
+        raise InputError(f"Another run is writing to {name} of this server. Wait for its end.")
+    return nullcontext()
+
+
+if os.name == "nt":
+    import msvcrt
+
+    def _take(descriptor: int) -> None:
+        msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined]
+
+else:
+    import fcntl
+
+    def _take(descriptor: int) -> None:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,0 +1,93 @@
+"""Ask a store for what is most like a text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import ExitStack
+from pathlib import Path
+
+from edgebert.errors import InputError
+from edgebert.features.entries import Hit, Identity, Scalar
+from edgebert.features.extraction import opened_runtime
+from edgebert.features.model import Model
+from edgebert.features.settings import Engine
+from edgebert.features.stores import open_store
+from edgebert.features.stores.base import Store
+from edgebert.inputs import check_count, check_texts
+from edgebert.runtime import Runtime
+from edgebert.types import FloatArray
+
+
+def search(
+    store: str | Store,
+    query: str,
+    bundle: str | Path | Runtime,
+    *,
+    k: int = 10,
+    where: Mapping[str, Scalar] | None = None,
+    exact: bool = False,
+    role: str | None = "query",
+    engine: Engine | None = None,
+) -> list[Hit]:
+    """Find the entries of a store that are most like a text.
+
+    Args:
+        store: URI of a store, or an open one.
+        query: The text.
+        bundle: The one that the store was made with: its directory, or an open
+            `edgebert.Runtime`.
+        k: How many at most.
+        where: Metadata that must be equal; ``key`` asks for the source's key.
+        exact: Compare with every entry, whatever index the store has.
+        role: Whose prompt is put before the query: ``query``, ``document`` or None.
+        engine: How a bundle's directory is opened.
+
+    Returns:
+        The best first.
+
+    Raises:
+        InputError: The store has nothing, or vectors of another identity, or of tokens.
+        StoreError: The store failed.
+    """
+    check_count("k", k)
+    check_texts([query], name="query")
+    with ExitStack() as stack:
+        if isinstance(store, Store):
+            opened, place = store, f"The store ({store.kind})"
+        else:
+            opened, place = stack.enter_context(open_store(store, read_only=True)), store
+        identity = opened.identity
+        if identity is None:
+            raise InputError(f"{place} has no vectors yet; extract into it first.")
+        runtime = stack.enter_context(opened_runtime(bundle, engine, identity))
+        check_identity(runtime, identity, place=place)
+        vector = query_vector(runtime, query, identity, role=role)
+        return opened.search(vector, k, where=where, exact=exact)
+
+
+def check_identity(runtime: Runtime, identity: Identity, *, place: str) -> None:
+    """Make sure that a runtime's vectors may be compared with a store's.
+
+    Raises:
+        InputError: They differ; every difference is named.
+    """
+    identity.require(Model.like(runtime, identity).identity, place=place)
+
+
+def query_vector(
+    runtime: Runtime, query: str, identity: Identity, *, role: str | None = "query"
+) -> FloatArray:
+    """Embed a query for a store: float32 ``[dim]``.
+
+    Raises:
+        InputError: The store has vectors of tokens.
+    """
+    if identity.per_token:
+        raise InputError(
+            "This store has vectors of tokens, with which one of a text can't be compared. Give "
+            "its search() a token's vector of Runtime.encode_tokens()."
+        )
+    policy = {"windows": "window", "chunks": "window"}.get(identity.long, identity.long)
+    found = runtime.encode([query], role=role, truncate_dim=identity.dim, on_long=policy)
+    vector: FloatArray = found[0]
+    return vector

@@ -1,0 +1,79 @@
+"""A store that is made anew beside the old one, and takes its place when it's whole."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from edgebert.errors import InputError
+from edgebert.features.lock import place_of
+from edgebert.files import sync_directory
+
+_LOGS = ("-wal", "-shm")  # SQLite's, of a file that is open
+
+
+def new_place(uri: str) -> tuple[Path, str]:
+    """Give a store's place, and the URI of the one that is made beside it, ``PLACE.new``.
+
+    Raises:
+        InputError: The store is a server's, where no rename can switch over.
+    """
+    place = place_of(uri)
+    if place is None:
+        raise InputError(
+            f"--into-new isn't offered for {uri.partition(':')[0]}, where nothing can be renamed "
+            "at once; extract into another table or collection, and let your readers switch."
+        )
+    new = _new(place)
+    scheme = uri.partition(":")[0] if ":" in uri else "sqlite"
+    return place, f"{scheme}:{new}"
+
+
+def finish_switch(place: Path) -> None:
+    """Put right what a kill between two renames left: the old store, set aside, and no other."""
+    old, new = _old(place), _new(place)
+    if not old.exists():
+        return
+    if not place.exists():
+        (new if new.exists() else old).replace(place)
+    if old.exists():
+        _remove(old)
+
+
+def switch(place: Path) -> None:
+    """Let the new store, which is closed, take the place of the old one.
+
+    A file is replaced in one step. A folder takes two; a run that is killed between them is put
+    right by the next one, see `finish_switch`.
+
+    Raises:
+        InputError: The old store is open elsewhere.
+    """
+    new, old = _new(place), _old(place)
+    for log in _LOGS:  # they'd be taken for the new file's
+        if place.with_name(place.name + log).exists():
+            raise InputError(
+                f"{place} is open in another process, so {new} can't take its place. Close it and "
+                "run the same command again, which does no more than that."
+            )
+    if place.is_dir():
+        place.replace(old)
+    new.replace(place)
+    sync_directory(place.absolute().parent)
+    if old.exists():
+        _remove(old)
+
+
+def _new(place: Path) -> Path:
+    return place.absolute().with_name(f"{place.absolute().name}.new")
+
+
+def _old(place: Path) -> Path:
+    return place.absolute().with_name(f".{place.absolute().name}.edgebert-old")
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink()
