@@ -1,0 +1,9 @@
+from __future__ import annotations
+
+import pytest
+
+from tests.features.store_contract import StoreContract
+
+
+class TestUsearch(StoreContract):
+    kind = "usearch"
