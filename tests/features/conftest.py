@@ -4,5 +4,5 @@ from __future__ import annotations
 
 import pytest
 
-for part in ("place", "search", "store"):
+for part in ("place", "search", "store", "table"):
     pytest.register_assert_rewrite(f"tests.features.{part}_contract")

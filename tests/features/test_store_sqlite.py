@@ -5,23 +5,21 @@ from __future__ import annotations
 import os
 import sqlite3
 import sys
-from threading import Thread
 
-import numpy as np
 import pytest
 
 from edgebert.errors import InputError, StoreError
-from edgebert.features.stores import open_store, sqlite, table
+from edgebert.features.stores import open_store, sqlite
 from tests.features.search_contract import query_of
-from tests.features.store_contract import StoreContract
 from tests.features.store_data import entries_of, identity_of, vectors_of
+from tests.features.table_contract import TableContract
 
 
-class TestSqlite(StoreContract):
+class TestSqlite(TableContract):
     kind = "sqlite"
 
 
-class TestSqliteWithoutApsw(StoreContract):
+class TestSqliteWithoutApsw(TableContract):
     kind = "sqlite"
 
     @pytest.fixture(autouse=True)
@@ -64,49 +62,6 @@ def test_what_sqlite_vec_has_no_distance_for_is_searched_exactly(tmp_path, dtype
         assert store._indexed(query_of(), 5, {}) is None
 
 
-def test_a_search_in_many_blocks_is_that_in_one(store, monkeypatch):
-    store.write(entries_of(100), vectors_of(100))
-    whole = store.search(query_of(), 20, where={"good": True}, exact=True)
-    monkeypatch.setattr(sqlite, "BLOCK_BYTES", 64 * 7)
-    assert max(len(rows) for rows in store._blocks({})) == 7
-    assert store.search(query_of(), 20, where={"good": True}, exact=True) == whole
-
-
-def test_ids_come_page_by_page(store, monkeypatch):
-    monkeypatch.setattr(table, "IDS_OF_A_PAGE", 7)
-    store.write(entries_of(35), vectors_of(35))
-    assert list(store.ids()) == sorted(entry.id for entry in entries_of(35))
-
-
-def test_vectors_and_journal_change_together_or_not_at_all(store):
-    store.sql().execute("CREATE TABLE journal (row INTEGER)")
-
-    def interrupted():
-        with store.transaction():
-            store.write(entries_of(3), vectors_of(3))
-            store.sql().execute("INSERT INTO journal VALUES (?)", [1])
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        interrupted()
-    assert len(store) == 0
-    assert store.sql().execute("SELECT * FROM journal") == []
-    with store.transaction():
-        store.write(entries_of(3), vectors_of(3))
-        store.delete([entries_of(1)[0].id])
-        store.sql().execute_many("INSERT INTO journal VALUES (?)", [[1], [2]])
-    assert len(store) == 2
-    assert store.sql().execute("SELECT sum(row) FROM journal") == [(3,)]
-
-
-def test_what_an_unfinished_transaction_wrote_isn_t_there_for_others(store, tmp_path):
-    with open_store(f"sqlite:{tmp_path / 'store.db'}") as other:
-        with store.transaction():
-            store.write(entries_of(3), vectors_of(3))
-            assert len(other) == 0
-        assert len(other) == 3
-
-
 def test_each_transaction_is_synchronized_to_the_disk(store, tmp_path):
     assert store.sql().execute("PRAGMA synchronous") == [(2,)]  # FULL
     with open_store(f"sqlite:{tmp_path / 'store.db'}") as again:
@@ -120,23 +75,6 @@ def test_a_writer_that_waits_too_long_may_try_again(store, tmp_path, monkeypatch
             other.write(entries_of(3), vectors_of(3))
         other.write(entries_of(3), vectors_of(3))
     assert len(store) == 3
-
-
-def test_two_writers_at_once_take_turns(store, tmp_path):
-    def write(first):
-        with open_store(f"sqlite:{tmp_path / 'store.db'}") as own:
-            for row in range(first, first + 100, 5):
-                own.write(entries_of(5, first=row), vectors_of(5, seed=row))
-
-    writers = [Thread(target=write, args=(first,)) for first in (0, 50)]
-    for writer in writers:
-        writer.start()
-    for writer in writers:
-        writer.join()
-    assert list(store.ids()) == sorted(entry.id for entry in entries_of(150))
-    for row in range(0, 150, 5):
-        ids = [entry.id for entry in entries_of(5, first=row)]
-        np.testing.assert_array_equal(store.get(ids), vectors_of(5, seed=row))
 
 
 def test_the_database_of_another_program_is_refused_and_left_as_it_was(tmp_path):

@@ -5,20 +5,20 @@ from __future__ import annotations
 import logging
 import os
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 import numpy as np
 
-from edgebert.errors import InputError, StoreError
+from edgebert.errors import InputError
 from edgebert.features.entries import Entry, Identity, Scalar, Vectors
 from edgebert.features.stores.checks import FORMS, width
-from edgebert.features.stores.table import BLOCK_BYTES, TableStore, as_row, upsert
+from edgebert.features.stores.connection import Connection
+from edgebert.features.stores.table import TableStore, as_row, upsert
 from edgebert.types import FloatArray
 
-T = TypeVar("T")
 logger = logging.getLogger(__name__)
 
 _HEADER = b"SQLite format 3\0"
@@ -45,7 +45,6 @@ class SqliteStore(TableStore):
 
     kind: ClassVar[str] = "sqlite"
     install: ClassVar[str] = "pip install 'edgebert[features]'"
-    begin: ClassVar[str] = "BEGIN IMMEDIATE"  # waits for its turn here, not in the middle
 
     def __init__(self, database: _Connection | None, path: Path, *, read_only: bool) -> None:
         self._path = path
@@ -114,7 +113,7 @@ class SqliteStore(TableStore):
         return found.reshape(len(cells), width(identity))
 
     def _blocks(self, where: Mapping[str, Scalar]) -> Iterator[list[tuple[Any, ...]]]:
-        size = max(1, BLOCK_BYTES // self._bound.dim // 4)
+        size = self._block_rows()
         facts = '"key", metadata' if where else "NULL, NULL"
         condition, values = _condition(where)
         rows: list[tuple[Any, ...]] = [(0,)]
@@ -158,23 +157,30 @@ def _condition(where: Mapping[str, Scalar]) -> tuple[str, list[Any]]:
         elif isinstance(value, str):
             terms.append(f"{member} m.type = 'text' AND m.atom = ?)")
             values += [name, value]
+        elif value is None:
+            terms.append(f"NOT {member} m.type <> 'null')")
+            values.append(name)
+        elif abs(value) < 2**63:  # SQLite reads a float's digits almost as Python does
+            terms.append(f"{member} m.type IN ('integer', 'real') AND abs(m.atom - ?) <= ?)")
+            values += [name, float(value), abs(value) * 1e-9]
     return " AND ".join(terms), values
 
 
-class _Connection:
+class _Connection(Connection):
     """A connection by `apsw`, which can load extensions, else by Python's own module."""
 
+    begin: ClassVar[str] = "BEGIN IMMEDIATE"  # waits for its turn here, not in the middle
+
     def __init__(self, path: Path, *, read_only: bool) -> None:
-        self._path = path
         uri = f"{path.as_uri()}?mode={'ro' if read_only else 'rwc'}"
         if read_only and not os.access(path.parent, os.W_OK) and not _has_log(path):
             uri += "&immutable=1"  # the files beside it, which readers share, can't be made
-        self._error: type[Exception] = sqlite3.Error
         self._open: Any = None
         try:
             import apsw
         except ModuleNotFoundError:
-            self._open = self._call(
+            super().__init__(f"The store {path}", sqlite3.Error)
+            self._open = self.call(
                 sqlite3.connect,
                 uri,
                 uri=True,
@@ -183,9 +189,9 @@ class _Connection:
                 check_same_thread=False,
             )
         else:
-            self._error = apsw.Error
+            super().__init__(f"The store {path}", apsw.Error)
             flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE | apsw.SQLITE_OPEN_URI
-            self._open = self._call(apsw.Connection, uri, flags=flags)
+            self._open = self.call(apsw.Connection, uri, flags=flags)
             self._open.set_busy_timeout(_WAIT_S * 1000)
 
     def make_durable(self) -> None:
@@ -193,11 +199,11 @@ class _Connection:
         self.execute("PRAGMA journal_mode = WAL")  # of the file; readers don't wait for writers
         self.execute("PRAGMA synchronous = FULL")  # of this connection
 
-    def execute(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        return list(self._call(lambda: list(self._open.execute(statement, tuple(values)))))
+    def _run(self, statement: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
+        return list(self._open.execute(statement, tuple(values)))
 
-    def execute_many(self, statement: str, rows: Sequence[Sequence[Any]]) -> None:
-        self._call(self._open.executemany, statement, rows)
+    def _run_many(self, statement: str, rows: Sequence[Sequence[Any]]) -> None:
+        self._open.executemany(statement, rows)
 
     def load_vec(self) -> bool:
         """Load sqlite-vec; say whether it could be."""
@@ -207,19 +213,13 @@ class _Connection:
             self._open.enable_load_extension(True)
             self._open.load_extension(sqlite_vec.loadable_path())
             self._open.enable_load_extension(False)
-        except (ModuleNotFoundError, AttributeError, self._error) as error:
+        except (ModuleNotFoundError, AttributeError, self._failure) as error:
             logger.debug("searching without sqlite-vec: %s", error)
             return False
         return True
 
     def close(self) -> None:
-        self._call(self._open.close)
-
-    def _call(self, action: Callable[..., T], *values: Any, **options: Any) -> T:
-        try:
-            return action(*values, **options)
-        except self._error as error:
-            raise StoreError(f"The store {self._path} failed: {error}. Try it again.") from error
+        self.call(self._open.close)
 
 
 def _has_log(path: Path) -> bool:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
-from itertools import chain
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
-from edgebert.errors import InputError, StoreError
+from edgebert.errors import InputError
 from edgebert.features.entries import Entry, Hit, Identity, Scalar, Vectors
 from edgebert.features.stores.base import Sql, Store
 from edgebert.features.stores.checks import (
@@ -21,20 +20,13 @@ from edgebert.features.stores.checks import (
     no_vectors,
     slices,
 )
+from edgebert.features.stores.connection import Connection
 from edgebert.features.stores.exact import matches, nearest
 from edgebert.types import FloatArray
 
 COLUMNS = 'id, "key", chunk, start, "end", text, metadata'  # of an entry
-IDS_AT_ONCE = 500  # values of one statement; SQLite's oldest limit is 999
 IDS_OF_A_PAGE = 20_000
 BLOCK_BYTES = 2 << 20  # of the vectors that an exact search holds
-
-
-class Database(Sql, Protocol):
-    """A connection; its failures are `StoreError`."""
-
-    def close(self) -> None:
-        """Let go of it; a second time does nothing."""
 
 
 class TableStore(Store):
@@ -46,21 +38,20 @@ class TableStore(Store):
         read_only: Whether to refuse changes.
     """
 
-    begin: ClassVar[str] = "BEGIN"  # a transaction that writes
-    snapshot: ClassVar[str] = "BEGIN"  # one that reads
+    snapshot: ClassVar[str] = "BEGIN"  # a transaction that only reads
+    ids_at_once: ClassVar[int] = 500  # values of one statement; SQLite's oldest limit is 999
     table: str = "entries"
 
-    def __init__(self, database: Database | None, *, place: str, read_only: bool) -> None:
+    def __init__(self, database: Connection | None, *, place: str, read_only: bool) -> None:
         self._database = database
         self._place = place
         self._read_only = read_only
-        self._inside = False
         self._identity = None if database is None else self._read_identity()
 
     # What each database does in its own way
 
     @abstractmethod
-    def _connect_new(self) -> Database:
+    def _connect_new(self) -> Connection:
         """Make a database where there is none."""
 
     @abstractmethod
@@ -91,6 +82,10 @@ class TableStore(Store):
         """Find the ids of the nearest by an index; None without one for such vectors."""
         del vector, k, where
         return None
+
+    def _block_rows(self) -> int:
+        """Say how many rows a piece of `_blocks` has."""
+        return max(1, BLOCK_BYTES // (4 * self._bound.dim))
 
     # What all do
 
@@ -127,8 +122,8 @@ class TableStore(Store):
             last = str(rows[-1][0])
 
     def get(self, ids: Sequence[str]) -> Vectors:
-        cells = self._found("id, vector", ids)
-        ordered = in_order({row[0]: row[1] for row in cells}, ids, place=self._place)
+        cells = dict(self._found("id, vector", ids))
+        ordered = in_order(cells, ids, place=self._place)
         return self._unpack(ordered) if ordered else no_vectors(self._identity)
 
     def entries(self, ids: Sequence[str]) -> list[Entry]:
@@ -136,20 +131,22 @@ class TableStore(Store):
         return in_order(found, ids, place=self._place)
 
     def _found(self, columns: str, ids: Sequence[str]) -> list[tuple[Any, ...]]:
-        if self._identity is None:
-            return []
-        return list(
-            chain.from_iterable(
-                self._opened.execute(
-                    f"SELECT {columns} FROM {self.table} WHERE id IN ({marks(some)})", some
-                )
-                for some in slices(ids, IDS_AT_ONCE)
+        found: list[tuple[Any, ...]] = []
+        for some in slices(ids if self._identity else [], self.ids_at_once):
+            found += self._select(
+                f"SELECT {columns} FROM {self.table} WHERE id IN ({marks(some)})", some
             )
-        )
+        return found
+
+    def _select(self, statement: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
+        """Give rows that may hold vectors, as `_unpack` takes them."""
+        return self._opened.execute(statement, values)
 
     def write(self, entries: Sequence[Entry], vectors: Vectors) -> None:
         check_writable(read_only=self._read_only, place=self._place)
         check_write(self._identity, entries, vectors, place=self._place)
+        if not entries:
+            return
         try:
             with self.transaction():
                 self._put(entries, vectors)
@@ -161,7 +158,7 @@ class TableStore(Store):
         if self._identity is None:
             return
         with self.transaction():
-            for some in slices(ids, IDS_AT_ONCE):
+            for some in slices(ids, self.ids_at_once):
                 self._opened.execute(f"DELETE FROM {self.table} WHERE id IN ({marks(some)})", some)
 
     def search(
@@ -176,7 +173,7 @@ class TableStore(Store):
         if identity is None:
             return []
         check_query(identity, vector, k)
-        with self._within(self.snapshot):
+        with self._opened.within(self.snapshot):
             return self._search(identity, vector, k, where or {}, exact=exact)
 
     def _search(
@@ -206,24 +203,7 @@ class TableStore(Store):
 
     def transaction(self) -> AbstractContextManager[None]:
         check_writable(read_only=self._read_only, place=self._place)
-        return self._within(self.begin)
-
-    @contextmanager
-    def _within(self, begin: str) -> Iterator[None]:
-        if self._inside:  # part of the one around it
-            yield
-            return
-        self._opened.execute(begin)
-        self._inside = True
-        try:
-            yield
-            self._opened.execute("COMMIT")
-        except BaseException:  # also when interrupted
-            with suppress(StoreError):  # the database may have undone it by itself
-                self._opened.execute("ROLLBACK")
-            raise
-        finally:
-            self._inside = False
+        return self._opened.within()
 
     def sql(self) -> Sql | None:
         return self._opened
@@ -239,7 +219,7 @@ class TableStore(Store):
         return self._identity
 
     @property
-    def _opened(self) -> Database:
+    def _opened(self) -> Connection:
         if self._database is None:
             raise InputError(f"{self._place} is closed, or holds nothing yet. Call bind() first.")
         return self._database
