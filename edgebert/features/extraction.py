@@ -108,7 +108,7 @@ def extract(
             summary.held = len(store)
             summary.quarantine = str(bad.path) if bad.count else None
         if into_new and place is not None:
-            switch(place)
+            switch(place, to)
     return summary
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import shutil
+from contextlib import suppress
 from pathlib import Path
 
-from edgebert.errors import InputError
+from edgebert.errors import EdgeBertError, InputError
 from edgebert.features.lock import place_of
+from edgebert.features.stores import open_store
 from edgebert.files import sync_directory
-
-_LOGS = ("-wal", "-shm")  # SQLite's, of a file that is open
 
 
 def new_place(uri: str) -> tuple[Path, str]:
@@ -40,28 +40,42 @@ def finish_switch(place: Path) -> None:
         _remove(old)
 
 
-def switch(place: Path) -> None:
+def switch(place: Path, uri: str) -> None:
     """Let the new store, which is closed, take the place of the old one.
 
     A file is replaced in one step. A folder takes two; a run that is killed between them is put
     right by the next one, see `finish_switch`.
 
+    Args:
+        place: Of the old one.
+        uri: Of the old one.
+
     Raises:
-        InputError: The old store is open elsewhere.
+        InputError: The old store is being written to.
     """
     new, old = _new(place), _old(place)
-    for log in _LOGS:  # they'd be taken for the new file's
-        if place.with_name(place.name + log).exists():
-            raise InputError(
-                f"{place} is open in another process, so {new} can't take its place. Close it and "
-                "run the same command again, which does no more than that."
-            )
+    if place.is_file():
+        _close_log(place, uri)
     if place.is_dir():
         place.replace(old)
     new.replace(place)
     sync_directory(place.absolute().parent)
     if old.exists():
         _remove(old)
+
+
+def _close_log(place: Path, uri: str) -> None:
+    """Remove the files beside an old SQLite store, which would be taken for the new one's."""
+    with suppress(EdgeBertError), open_store(uri) as store:  # it may be damaged, and is to go
+        len(store)  # whoever closes it last brings its log into it
+    logs = [place.with_name(place.name + ending) for ending in ("-wal", "-shm")]
+    if logs[0].exists() and logs[0].stat().st_size:
+        raise InputError(
+            f"{place} is open in another process, so {_new(place)} can't take its place. Close it "
+            "and run the same command again, which does no more than that."
+        )
+    for log in logs:
+        log.unlink(missing_ok=True)
 
 
 def _new(place: Path) -> Path:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from edgebert.errors import BundleError
 from edgebert.inputs import ROLES, check_choice, check_count, check_texts, iterate_texts
-from edgebert.pooling import HIDDEN, text_vectors
+from edgebert.pooling import HIDDEN, SENTENCE, text_vectors
 from edgebert.tasks.core import RuntimeCore
 from edgebert.tasks.vectors import VectorForm
 from edgebert.text.tokenizer import Encoding
@@ -91,6 +91,8 @@ class EmbeddingMethods(RuntimeCore):
         """
         vectors = np.empty((len(windowed.rows), self._manifest.vector_size), dtype=np.float32)
         for rows, batch, outputs in self._run_all(windowed.rows, batch_size):
+            if SENTENCE not in outputs and HIDDEN in outputs:  # one row would be taken for all
+                self._check_token_shape(HIDDEN, outputs[HIDDEN], batch)
             found = text_vectors(outputs, batch.attention_mask, self._manifest.pooling)
             if found.shape != (len(rows), vectors.shape[1]):
                 raise BundleError(

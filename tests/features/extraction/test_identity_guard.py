@@ -1,0 +1,173 @@
+"""One store, one kind of vectors: what differs is named, and a new store can take its place."""
+
+import shutil
+
+import numpy as np
+import pytest
+
+from edgebert.errors import InputError
+from edgebert.features import Engine, extract, open_store, search
+from edgebert.features.model import Model
+from edgebert.features.switching import finish_switch
+from edgebert.runtime import Runtime
+from tests.edgebert.bundles import write_bundle
+from tests.features.extraction.memory_store import held
+
+TEXTS = ["good film", "a very bad plot", "hello world", "not fun"]
+
+
+@pytest.fixture
+def uri(tmp_path):
+    return f"sqlite:{tmp_path / 'store.db'}"
+
+
+@pytest.fixture
+def other_dir(tmp_path):
+    """A bundle of another model: CLS instead of mean pooling, another prompt."""
+    folder = tmp_path / "other"
+    prompts = {"query": "bad "}
+    write_bundle(
+        folder,
+        task="feature-extraction",
+        pooling="cls",
+        prompts=prompts,
+        types=False,
+        max_length=16,
+    )
+    return folder
+
+
+def found(uri):
+    with open_store(uri, read_only=True) as store:
+        return held(store)
+
+
+def test_another_model_is_refused_and_every_difference_named(embedder_dir, other_dir, uri):
+    extract(embedder_dir, TEXTS, uri)
+    before = found(uri)
+    with pytest.raises(InputError, match=r"bundle '.*pooling 'mean', not 'cls'.*prompts.*into-new"):
+        extract(other_dir, TEXTS, uri, update=True)
+    with pytest.raises(InputError, match="pooling 'mean', not 'cls'"):
+        search(uri, "good", other_dir)
+    assert found(uri) == before
+
+
+@pytest.mark.parametrize(
+    ("settings", "why"),
+    [
+        ({"role": None}, "role 'document', not None"),
+        ({"dtype": "float16"}, "dtype 'float32', not 'float16'"),
+        ({"truncate_dim": 4}, "dim 8, not 4"),
+        ({"on_long": "windows"}, "long 'truncate', not 'windows'"),
+        ({"token_vectors": True}, "per_token False, not True"),
+    ],
+)
+def test_other_settings_are_refused(embedder, uri, settings, why):
+    extract(embedder, TEXTS, uri)
+    with pytest.raises(InputError, match=why):
+        extract(embedder, TEXTS, uri, **settings)
+
+
+def test_another_model_after_a_stopped_run_is_refused_too(embedder, other_dir, uri, monkeypatch):
+    monkeypatch.setattr("edgebert.features.pipeline.BLOCK_ROWS", 1)
+
+    def rows():
+        yield from TEXTS[:3]
+        raise KeyError("stop")
+
+    with pytest.raises(KeyError):
+        extract(embedder, rows(), uri)
+    with pytest.raises(InputError, match="pooling"):
+        extract(other_dir, TEXTS, uri)
+    assert extract(embedder, TEXTS, uri).held == 4
+
+
+def test_a_store_tells_which_artifact_made_it(tmp_path, uri):
+    folder = tmp_path / "both"
+    write_bundle(folder, task="feature-extraction", precisions=("fp32", "int8"), max_length=16)
+    extract(folder, TEXTS, uri, engine=Engine(precision="int8", max_length=8))
+    assert extract(folder, TEXTS, uri).unchanged == 4  # auto would have taken either
+    assert len(search(uri, "good", folder)) == 4
+    with pytest.raises(InputError, match="precision 'int8', not 'fp32'"):
+        extract(folder, TEXTS, uri, engine=Engine(precision="fp32"))
+
+
+def test_into_new_embeds_anew_and_takes_the_place(embedder_dir, other_dir, uri, tmp_path):
+    extract(embedder_dir, TEXTS, uri)
+    extract(other_dir, TEXTS[:3], uri, into_new=True)
+    extract(other_dir, TEXTS[:3], f"sqlite:{tmp_path / 'fresh.db'}")
+    assert found(uri) == found(f"sqlite:{tmp_path / 'fresh.db'}")
+    assert not list(tmp_path.glob("*new*"))
+
+
+def test_into_new_leaves_the_old_store_until_it_is_whole(embedder_dir, other_dir, uri, monkeypatch):
+    monkeypatch.setattr("edgebert.features.pipeline.BLOCK_ROWS", 1)
+    extract(embedder_dir, TEXTS, uri)
+    before = found(uri)
+    embed, count = Model.embed, []
+
+    def failing(self, prepared):
+        count.append(1)
+        if len(count) == 4:
+            raise RuntimeError("no power")
+        return embed(self, prepared)
+
+    monkeypatch.setattr(Model, "embed", failing)
+    with pytest.raises(RuntimeError):
+        extract(other_dir, TEXTS, uri, into_new=True)
+    assert found(uri) == before
+    summary = extract(other_dir, TEXTS, uri, into_new=True)
+    assert summary.unchanged > 0  # it went on
+    with Runtime(other_dir) as runtime, open_store(uri, read_only=True) as store:
+        [entry] = [e for e in store.entries(list(store.ids())) if e.text == TEXTS[0]]
+        expected = runtime.encode(TEXTS[:1], role="document")
+        np.testing.assert_allclose(store.get([entry.id]), expected, atol=1e-6)
+
+
+def test_a_kill_between_the_two_renames_of_a_folder_is_put_right(tmp_path):
+    place, new, old = (tmp_path / n for n in ("s", "s.new", ".s.edgebert-old"))
+    for folder, name in ((new, "new"), (old, "old")):
+        folder.mkdir()
+        (folder / name).touch()
+    finish_switch(place)
+    assert [p.name for p in place.iterdir()] == ["new"]
+    assert not new.exists()
+    assert not old.exists()
+
+
+def test_into_new_is_not_offered_for_a_server(embedder):
+    with pytest.raises(InputError, match="isn't offered for postgresql"):
+        extract(embedder, TEXTS, "postgresql://host/db", into_new=True)
+
+
+def test_a_store_that_was_removed_is_made_anew_though_a_journal_stays(embedder, memory, opened):
+    extract(embedder, TEXTS, memory)
+    from tests.features.extraction.memory_store import MemoryStore
+
+    MemoryStore.places.clear()
+    assert extract(embedder, TEXTS, memory).added == 4
+    with opened(memory) as store:
+        assert len(store) == 4
+
+
+def test_a_store_whose_journal_was_removed_gets_one_and_no_double(embedder, memory, opened):
+    extract(embedder, TEXTS, memory)
+    with opened(memory) as store:
+        before = held(store)
+        shutil.rmtree(store.location)
+    assert extract(embedder, TEXTS[:3], memory, update=True).removed == 1
+    assert extract(embedder, TEXTS, memory).added == 1
+    with opened(memory) as store:
+        assert held(store) == before
+
+
+def test_entries_that_somebody_removed_come_back(embedder, memory, opened, caplog):
+    extract(embedder, TEXTS, memory)
+    with opened(memory) as store:
+        before = held(store)
+        store.delete(list(store.ids())[:2])
+    summary = extract(embedder, TEXTS, memory)
+    assert (summary.unchanged, summary.entries) == (2, 2)
+    assert "lacks entries" in caplog.text
+    with opened(memory) as store:
+        assert held(store) == before
