@@ -196,7 +196,7 @@ class LanceStore(Store):
         self._sync()
         self._loose += 1
         if self._loose >= _TIDY_WRITES:
-            self._tidy()
+            self._tidy(_KEEP)
 
     def _sync(self) -> None:
         """Make new files outlast a power cut, which LanceDB leaves to the system."""
@@ -209,7 +209,7 @@ class LanceStore(Store):
             sync_directory(folder)
         self._synced = files
 
-    def _tidy(self, *, keep: timedelta = _KEEP) -> None:
+    def _tidy(self, keep: timedelta) -> None:
         """Make many small files one, bring an index up to date, drop old versions."""
         with self._failing("can't be tidied"), catch_warnings():
             filterwarnings("ignore", "optimize.cleanup_older_than=0", UserWarning)
@@ -281,6 +281,6 @@ class LanceStore(Store):
 
     def close(self) -> None:
         """See `Store.close`."""
-        if self._table is not None and self._loose > 1:
-            self._tidy(keep=timedelta(0))  # who reads a version that old reads the last one next
+        if self._table is not None and self._loose:
+            self._tidy(timedelta(0))  # who reads a version that old reads the last one next
         self._table = None
