@@ -48,7 +48,7 @@ def test_sqlite_vec_finds_what_an_exact_search_finds(tmp_path, dtype, where):
         store.bind(identity_of(dtype))
         store.write(entries_of(500), vectors_of(500, dtype))
         store.write(entries_of(1), vectors_of(1, dtype) * 0)
-        assert store._indexed(query_of(), 5, {}) is not None
+        assert store._indexed(query_of(), 5, {}, exact=False) is not None
         for seed in range(5):
             quick = store.search(query_of(seed), 20, where=where)
             assert quick == store.search(query_of(seed), 20, where=where, exact=True)
@@ -59,7 +59,7 @@ def test_sqlite_vec_finds_what_an_exact_search_finds(tmp_path, dtype, where):
 def test_what_sqlite_vec_has_no_distance_for_is_searched_exactly(tmp_path, dtype):
     with open_store(f"sqlite:{tmp_path / 'store.db'}") as store:
         store.bind(identity_of(dtype))
-        assert store._indexed(query_of(), 5, {}) is None
+        assert store._indexed(query_of(), 5, {}, exact=False) is None
 
 
 def test_each_transaction_is_synchronized_to_the_disk(store, tmp_path):

@@ -114,8 +114,10 @@ class DuckStore(TableStore):
                 [first, first + size - 1],
             )
 
-    def _indexed(self, vector: FloatArray, k: int, where: Mapping[str, Scalar]) -> list[str] | None:
-        if where or not self._bound.dtype.startswith("float"):
+    def _indexed(
+        self, vector: FloatArray, k: int, where: Mapping[str, Scalar], *, exact: bool
+    ) -> list[str] | None:
+        if exact or where or not self._bound.dtype.startswith("float"):
             return None
         cosine = f"array_cosine_similarity(vector, ?::FLOAT[{self._bound.dim}])"
         rows = self._opened.execute(

@@ -125,9 +125,11 @@ class SqliteStore(TableStore):
             )
             yield rows
 
-    def _indexed(self, vector: FloatArray, k: int, where: Mapping[str, Scalar]) -> list[str] | None:
+    def _indexed(
+        self, vector: FloatArray, k: int, where: Mapping[str, Scalar], *, exact: bool
+    ) -> list[str] | None:
         dtype = self._bound.dtype
-        if dtype not in _DISTANCES or not self._has_vec:
+        if exact or dtype not in _DISTANCES or not self._has_vec:
             return None
         query = np.packbits(vector > 0) if dtype == "binary" else vector
         condition, values = _condition(where)

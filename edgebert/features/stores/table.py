@@ -40,6 +40,7 @@ class TableStore(Store):
 
     snapshot: ClassVar[str] = "BEGIN"  # a transaction that only reads
     ids_at_once: ClassVar[int] = 500  # values of one statement; SQLite's oldest limit is 999
+    columns: ClassVar[str] = COLUMNS  # of what `_entry` takes
     table: str = "entries"
 
     def __init__(self, database: Connection | None, *, place: str, read_only: bool) -> None:
@@ -78,9 +79,24 @@ class TableStore(Store):
             where: May be used to give fewer rows, or not.
         """
 
-    def _indexed(self, vector: FloatArray, k: int, where: Mapping[str, Scalar]) -> list[str] | None:
-        """Find the ids of the nearest by an index; None without one for such vectors."""
-        del vector, k, where
+    def _entry(self, row: tuple[Any, ...]) -> Entry:
+        return as_entry(row)
+
+    def _indexed(
+        self, vector: FloatArray, k: int, where: Mapping[str, Scalar], *, exact: bool
+    ) -> list[str] | None:
+        """Let the database find the nearest, or some more of them.
+
+        Args:
+            vector: float32 ``[dim]``.
+            k: How many are needed.
+            where: May be used to find fewer, or not.
+            exact: All of the `k` nearest must be among them.
+
+        Returns:
+            Ids in any order; None where it can't.
+        """
+        del vector, k, where, exact
         return None
 
     def _block_rows(self) -> int:
@@ -127,7 +143,7 @@ class TableStore(Store):
         return self._unpack(ordered) if ordered else no_vectors(self._identity)
 
     def entries(self, ids: Sequence[str]) -> list[Entry]:
-        found = {row[0]: as_entry(row) for row in self._found(COLUMNS, ids)}
+        found = {row[0]: self._entry(row) for row in self._found(self.columns, ids)}
         return in_order(found, ids, place=self._place)
 
     def _found(self, columns: str, ids: Sequence[str]) -> list[tuple[Any, ...]]:
@@ -185,7 +201,7 @@ class TableStore(Store):
         *,
         exact: bool,
     ) -> list[Hit]:
-        ids = None if exact else self._indexed(vector, k, asked)
+        ids = self._indexed(vector, k, asked, exact=exact)
         found = self.entries(ids) if ids is not None else []
         if ids and all(matches(entry, asked) for entry in found):
             best = nearest([(ids, self.get(ids))], vector, k, identity)
@@ -233,9 +249,9 @@ def marks(values: Sequence[Any]) -> str:
     return ", ".join("?" * len(values))
 
 
-def upsert(table: str) -> str:
-    """Write the statement that puts a row of `COLUMNS` and a vector."""
-    names = f"{COLUMNS}, vector".split(", ")
+def upsert(table: str, columns: str = COLUMNS) -> str:
+    """Write the statement that puts a row of these columns and a vector."""
+    names = f"{columns}, vector".split(", ")
     new = ", ".join(f"{name} = excluded.{name}" for name in names[1:])
     return (
         f"INSERT INTO {table} ({', '.join(names)}) VALUES ({marks(names)}) "
