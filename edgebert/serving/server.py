@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import signal
 import socket
 import time
@@ -90,7 +91,8 @@ def open_socket(host: str, port: int) -> socket.socket:
     except OSError as error:
         raise InputError(f"--host {host!r} is no address: {error.strerror}.") from error
     try:
-        opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if os.name == "posix":  # so that a server can follow another at once; Windows shares it
+            opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         opened.bind(address)
     except OSError as error:
         opened.close()

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from edgebert.serving.metrics import Counter, Histogram
 from tests.edgebert.bundles import write_bundle
-from tests.features.served import held_engine, running, wait_until
+from tests.features.served import WAIT_SECONDS, held_engine, running, wait_until
 
 
 @pytest.fixture(scope="module")
@@ -63,14 +66,11 @@ def test_a_server_counts_requests_texts_and_tokens(folder):
 
 
 def test_what_waits_is_in_the_metrics(folder):
-    with running(folder) as served:
-        from concurrent.futures import ThreadPoolExecutor
-
-        with ThreadPoolExecutor(3) as pool, held_engine(served.runtime):
-            for text in ("a", "b", "c"):
-                pool.submit(served.post, input=text)
-            wait_until(lambda: served.service.in_flight == 3)
-            text = served.ask("GET", "/metrics").body.decode()
+    with running(folder) as served, ThreadPoolExecutor(3) as pool, held_engine(served.runtime):
+        for text in ("a", "b", "c"):
+            pool.submit(served.post, input=text)
+        wait_until(lambda: served.service.in_flight == 3)
+        text = served.ask("GET", "/metrics").body.decode()
     assert "\nedgebert_queue_requests 3\n" in text
 
 
@@ -79,9 +79,7 @@ def test_a_server_is_live_and_ready_until_it_drains(folder):
         assert served.ask("GET", "/health").json == {"status": "ok"}
         assert served.ask("GET", "/ready").status == 200
         with held_engine(served.runtime):
-            from threading import Thread
-
-            Thread(target=served.post, kwargs={"input": "a"}).start()
+            threading.Thread(target=served.post, kwargs={"input": "a"}).start()
             wait_until(lambda: served.service.in_flight == 1)
             served.server.stop()
             assert served.ask("GET", "/health").status == 200
@@ -96,3 +94,22 @@ def test_every_response_has_a_number_of_its_own(folder):
         paths = ("/health", "/v1/models", "/nothing")
         numbers = {served.ask("GET", path).headers["x-request-id"] for path in paths}
     assert len(numbers) == 3
+
+
+def test_a_server_is_live_while_it_tokenizes(folder, monkeypatch):
+    with running(folder) as served, ThreadPoolExecutor(1) as pool:
+        tokenizer, begun, go_on = served.runtime._tokenizer, threading.Event(), threading.Event()
+        encode = tokenizer.encode
+
+        def slow(*args, **options):
+            begun.set()
+            assert go_on.wait(WAIT_SECONDS)
+            return encode(*args, **options)
+
+        monkeypatch.setattr(tokenizer, "encode", slow)
+        reply = pool.submit(served.post, input="good")
+        assert begun.wait(WAIT_SECONDS)
+        assert served.ask("GET", "/health").status == 200
+        assert not reply.done()
+        go_on.set()
+        assert reply.result(WAIT_SECONDS).status == 200
