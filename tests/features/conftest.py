@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tests.features.postgres_server import postgres_server
 
-for part in ("place", "search", "store", "table"):
-    pytest.register_assert_rewrite(f"tests.features.{part}_contract")
+for path in Path(__file__).parent.glob("*_contract.py"):
+    pytest.register_assert_rewrite(f"tests.features.{path.stem}")
 
 
 @pytest.fixture(scope="session")

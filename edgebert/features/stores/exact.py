@@ -8,7 +8,9 @@ import numpy as np
 
 from edgebert.features.entries import Entry, Identity, Scalar, Vectors
 from edgebert.features.stores.base import full_vectors
-from edgebert.types import FloatArray
+from edgebert.types import FloatArray, IntArray
+
+_ROUNDING = 1e-3  # a cosine in float32 is off by less, up to 16,000 dimensions
 
 
 def scores(vectors: Vectors, query: FloatArray, identity: Identity) -> FloatArray:
@@ -55,13 +57,31 @@ def nearest(
     """
     best: list[tuple[float, str]] = []  # by minus the score, so that sorting is the order
     for ids, vectors in blocks:
-        found = scores(vectors, query, identity)
         floor = -best[-1][0] if len(best) == k else -np.inf
-        if len(found) > k:
-            floor = max(floor, np.partition(found, len(found) - k)[len(found) - k])
-        best += [(-float(found[row]), ids[row]) for row in np.flatnonzero(found >= floor).tolist()]
+        rows = _promising(vectors, query, k, identity, floor)
+        found = scores(vectors[rows], query, identity).tolist()
+        best += [(-score, ids[row]) for row, score in zip(rows.tolist(), found, strict=True)]
         best = sorted(best)[:k]
     return [(name, -score) for score, name in best]
+
+
+def _promising(
+    vectors: Vectors, query: FloatArray, k: int, identity: Identity, floor: float
+) -> IntArray:
+    """Find the rows that may have one of the `k` best scores, and ``floor`` at least."""
+    if identity.dtype == "binary":
+        rough, margin = scores(vectors, query, identity), 0.0
+        known = np.ones(len(rough), bool)
+    else:
+        full, margin = full_vectors(vectors, identity), 2 * _ROUNDING
+        unit = query / max(np.sqrt((query.astype(np.float64) ** 2).sum()), 1e-300)
+        with np.errstate(all="ignore"):
+            squares = np.einsum("ij,ij->i", full, full)
+            rough = full @ unit.astype(np.float32) / np.sqrt(squares)
+        known = (squares > 1e-30) & (squares < 1e30)  # neither rounded away nor infinite
+    if known.sum() > k:
+        floor = max(floor, np.partition(rough[known], -k)[-k])
+    return np.flatnonzero(~known | (rough >= floor - margin))
 
 
 def matches(entry: Entry, where: Mapping[str, Scalar] | None) -> bool:
