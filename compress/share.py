@@ -27,9 +27,11 @@ logger = logging.getLogger(__name__)
 def share(config: ShareConfig, *, data: TaskData | None = None) -> ShareResult:
     """Write a model whose layers share weights or whose embeddings are narrower, as ALBERT.
 
-    ``output_dir`` becomes a Hugging Face checkpoint of the family ``albert`` with tokenizer, head
-    and sentence files, ``share.json`` and ``run.json``; it and every artifact that is made of it
-    hold a shared weight once. That saves bytes and no time: as many layers are computed as before.
+    ``output_dir`` becomes a Hugging Face checkpoint with tokenizer, head and sentence files,
+    ``share.json`` and ``run.json``; it and every artifact that is made of it hold a shared weight
+    once. That saves bytes and no time: as many layers are computed as before. Where whole layers
+    are shared it is of the family ``albert``; where a part is, of `compress.models.shared_bert`,
+    which transformers opens once that is imported.
 
     Args:
         config: The settings.
@@ -37,7 +39,7 @@ def share(config: ShareConfig, *, data: TaskData | None = None) -> ShareResult:
 
     Raises:
         ModelError: The model can't be found or used, has no head for the task, or is of a family
-            that computes something else than an ALBERT.
+            that computes something else than an ALBERT, or isn't BERT and is to share a part.
         InputError: So many groups, or so wide embeddings, can't be had of it.
         DataError: The data can't be used.
     """

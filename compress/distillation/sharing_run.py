@@ -14,6 +14,7 @@ from torch import Tensor
 from compress.distillation.recovery import Recovery
 from compress.models.vocabulary import vocab_rows
 from compress.sharing.albert import Plan, Start, to_albert
+from compress.sharing.partly import share_part
 from compress.sharing.result import ShareResult, Side
 from edgebert.errors import ModelError
 
@@ -59,10 +60,7 @@ class SharingRun:
         self._recovery = Recovery(config, teacher, data, work)
         layers = int(teacher.model.config.num_hidden_layers)
         starts = _STARTS if plan.groups < layers else _STARTS[:1]  # of one layer they are the same
-        counts = token_counts(teacher)
-        models: dict[Start, PreTrainedModel] = {
-            start: to_albert(teacher.model, plan, start=start, counts=counts) for start in starts
-        }
+        models = {start: _shared(teacher, plan, start) for start in starts}
         self.head = self._recovery.head_of(models[starts[0]])
         self.start, self.starts = self._measured(models)
         self.model = models[self.start]
@@ -97,6 +95,7 @@ class SharingRun:
             model=found.used,
             task=self._config.task,
             metric=self._recovery.dev_score(self.head).metric,
+            share=self._config.share,
             start=self.start,
             starts={str(start): dev for start, dev in self.starts.items()},
             before=Side.of(whole, found.path, dev=self._teacher.dev, test=tested(whole)),
@@ -123,6 +122,12 @@ class SharingRun:
             logger.info("start %s: dev %s %.4f", start, score.metric, value)
         best = max(models, key=lambda start: (not math.isnan(goodness[start]), goodness[start]))
         return best, found
+
+
+def _shared(teacher: ReadyTeacher, plan: Plan, start: Start) -> PreTrainedModel:
+    if plan.share != "all":
+        return share_part(teacher.model, plan, start=start)
+    return to_albert(teacher.model, plan, start=start, counts=token_counts(teacher))
 
 
 def token_counts(teacher: ReadyTeacher) -> Tensor:

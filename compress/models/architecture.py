@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from compress.models.files import SHARED_BERT
 from edgebert.errors import InputError
 from edgebert.formats.positions import max_positions
 
@@ -157,7 +158,8 @@ def student_config(
 ) -> PreTrainedConfig:
     """Make a student's configuration: the teacher's family, vocabulary and labels, other sizes.
 
-    A factorised embedding (ELECTRA, ALBERT) keeps its width. A static student is always a BERT.
+    A factorised embedding (ELECTRA, ALBERT) keeps its width. A static student is always a BERT, and
+    so is that of a BERT whose layers share a part.
 
     Raises:
         InputError: A MobileBERT student of another width; its bottlenecks have no such sizes. A
@@ -175,6 +177,10 @@ def student_config(
             f"give --student L={architecture.num_hidden_layers}."
         )
     config = copy.deepcopy(teacher_config)
+    if config.model_type == SHARED_BERT:
+        from compress.models.shared_bert import unshared_config
+
+        config = unshared_config(config)
     for name in ("num_hidden_layers", *widths[:2]):
         setattr(config, name, getattr(architecture, name))
     setattr(config, intermediate_name(config), architecture.intermediate_size)

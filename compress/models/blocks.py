@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
+from compress.models.files import SHARED_BERT
 from edgebert.errors import ModelError
 
 
@@ -77,7 +78,9 @@ LAYOUTS = {
     "electra": _BERT,
     "distilbert": _DISTILBERT,
     "albert": _ALBERT,
+    SHARED_BERT: _BERT,
 }
+SHARING = ("albert", SHARED_BERT)  # families whose layers share weights
 
 
 def model_type(model: nn.Module) -> str:
@@ -87,6 +90,8 @@ def model_type(model: nn.Module) -> str:
 
 def encoder_blocks(model: nn.Module) -> list[Block]:
     """List the layers of an encoder in their order; ALBERT's shared layers are there once.
+
+    Parts that layers of a `compress.models.shared_bert` share are there in each of them.
 
     Raises:
         ModelError: The family isn't one of `LAYOUTS`.

@@ -20,7 +20,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from compress.models.blocks import model_type
+from compress.models.blocks import SHARING, model_type
 from compress.models.capture import Wanted, forward_features, pool
 from edgebert.errors import ModelError
 
@@ -48,16 +48,22 @@ def encoder_layers(model: Any) -> nn.ModuleList:
         model: A transformers model.
 
     Raises:
-        ModelError: Its family's layers can't be run one by one, as of ALBERT, which shares them.
+        ModelError: Its family's layers can't be run one by one, or share weights, which each of
+            the segments that run one by one would hold again.
     """
     family = model_type(model)
     if family not in _LAYERS:
         raise ModelError(
-            f"The layers of the family {family!r} can't be run one by one, so it has neither exits "
+            f"The layers of the family {family!r} {_why_not(family)}, so it has neither exits "
             f"nor layers to drop; families that can: {', '.join(_LAYERS)}."
         )
     layers: nn.ModuleList = model.base_model.get_submodule(_LAYERS[family])
     return layers
+
+
+def _why_not(family: str) -> str:
+    shares = "share weights, which a file for each layer would hold again"
+    return shares if family in SHARING else "can't be run one by one"
 
 
 def keep_first_layer(base: Any) -> None:

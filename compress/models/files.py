@@ -12,6 +12,7 @@ from safetensors import SafetensorError, safe_open
 from edgebert.errors import InputError, ModelError
 from edgebert.formats.positions import max_positions as max_positions
 
+SHARED_BERT = "edgebert-shared-bert"  # one of ours, see compress.models.shared_bert
 # BERT and its relatives: an embedding table, layers of attention and feed-forward, one encoder.
 FAMILIES = (
     "bert",
@@ -23,6 +24,7 @@ FAMILIES = (
     "albert",
     "deberta-v2",
     "mobilebert",
+    SHARED_BERT,
 )
 _PICKLES = (
     "pytorch_model.bin",

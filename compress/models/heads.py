@@ -69,8 +69,9 @@ def drop_pruned_heads(model: nn.Module) -> None:
     size, heads = head_size(model) if model_type(model) in LAYOUTS else 0, pruned_heads(model)
     if not any(heads):
         return
-    parts = zip(attention_modules(model), encoder_blocks(model), heads, strict=True)
-    for (module, _), block, gone in parts:
+    layers = zip(encoder_blocks(model), heads, strict=True)
+    blocks = {id(block.query): (block, gone) for block, gone in layers}  # shared ones once
+    for (module, _), (block, gone) in zip(attention_modules(model), blocks.values(), strict=True):
         count = block.query.out_features // size
         kept = [head for head in range(count) if head not in gone] or [0]
         _keep_heads(block, head_places(kept, size, device=block.query.weight.device))

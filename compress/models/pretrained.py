@@ -35,23 +35,41 @@ _LOGITS = {"regression": 1, "question-answering": 2}  # whatever the checkpoint'
 
 def auto_class(task: str) -> Any:
     """Give the class of transformers that makes a model with the head of a task."""
-    import transformers
+    return getattr(_library(), f"Auto{MODEL_CLASSES[task]}")
 
-    return getattr(transformers, f"Auto{MODEL_CLASSES[task]}")
+
+def _library() -> Any:
+    """Give transformers, whose ``Auto…`` classes then open our own family too."""
+    with quiet_transformers():
+        import transformers
+
+        import compress.models.shared_bert  # noqa: F401  it makes itself known
+    return transformers
 
 
 def task_config(path: Path, task: str) -> PreTrainedConfig:
     """Read a checkpoint's configuration, with the number of logits that its task has.
 
     A checkpoint without the task's head names any number, two if its authors said nothing.
-    """
-    from transformers import AutoConfig
 
-    config: PreTrainedConfig = AutoConfig.from_pretrained(path, local_files_only=True)
+    Raises:
+        ModelError: It says what no model of its family can be.
+    """
+    config: Any = _configuration(path)
     if task in _LOGITS:
         config.num_labels = _LOGITS[task]
     if task == "regression":
         config.problem_type = "regression"
+    return config  # type: ignore[no-any-return]
+
+
+def _configuration(path: Path) -> PreTrainedConfig:
+    try:
+        config: PreTrainedConfig = _library().AutoConfig.from_pretrained(
+            path, local_files_only=True
+        )
+    except Exception as error:  # the library's errors have no parent of their own
+        raise ModelError(f"{path / 'config.json'} can't be used ({one_line(error)}).") from error
     return config
 
 
@@ -94,11 +112,12 @@ def load_as_saved(path: Path) -> PreTrainedModel:
 
 
 def _class_named(name: str) -> Any:
-    """Give the model of transformers that has a name; None where there is none."""
-    import transformers
+    """Give the model of transformers, or of our own family, that has a name; None without one."""
+    library = _library()
+    from compress.models.shared_bert import MODELS
 
-    found = getattr(transformers, name, None)
-    is_model = isinstance(found, type) and issubclass(found, transformers.PreTrainedModel)
+    found = getattr(library, name, None) or MODELS.get(name)
+    is_model = isinstance(found, type) and issubclass(found, library.PreTrainedModel)
     return found if is_model else None
 
 
@@ -236,10 +255,7 @@ def _check_loaded(path: Path, model: PreTrainedModel, info: Any) -> tuple[set[st
 
 
 def _takes_pooler_option(path: Path) -> bool:
-    from transformers import MODEL_MAPPING, AutoConfig
-
-    config = AutoConfig.from_pretrained(path, local_files_only=True)
-    model_class: Any = MODEL_MAPPING[type(config)]
+    model_class = _library().MODEL_MAPPING[type(_configuration(path))]
     return "add_pooling_layer" in inspect.signature(model_class).parameters
 
 

@@ -130,14 +130,17 @@ def build_student(
 def same_parts(teacher: PreTrainedModel, config: PreTrainedConfig) -> PreTrainedModel:
     """Make a model of the teacher's class; without a pooler where the teacher has none.
 
-    A static student is a BERT without a pooler, whatever the teacher.
+    A static student is a BERT without a pooler, whatever the teacher; that of a teacher whose
+    layers share a part is one whose layers don't.
     """
     from transformers import BertModel
 
+    from compress.models.shared_bert import unshared_class
+
     static = not config.num_hidden_layers
     if not static and getattr(teacher, "pooler", 0) is not None:  # one with a head decides itself
-        return type(teacher)(config)
-    maker: Any = BertModel if static else type(teacher)
+        return unshared_class(type(teacher))(config)
+    maker: Any = BertModel if static else unshared_class(type(teacher))
     model: PreTrainedModel = maker(config, add_pooling_layer=False)
     return model
 

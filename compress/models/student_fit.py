@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from compress.models.blocks import LAYOUTS, model_type, paired_blocks
+from compress.models.blocks import LAYOUTS, SHARING, model_type, paired_blocks
 from compress.models.capture import MODEL_INPUTS, model_inputs
 
 if TYPE_CHECKING:
@@ -25,8 +25,8 @@ LEAST_SCALE = 0.3  # times the median: a norm's near-zero scale would ask for hu
 
 
 def can_fit(model: nn.Module) -> bool:
-    """Whether a model's norms can be fitted; not ALBERT's, which serve all its layers at once."""
-    return model_type(model) in LAYOUTS and model_type(model) != "albert"
+    """Whether a model's norms can be fitted; not shared ones, which serve many layers at once."""
+    return model_type(model) in LAYOUTS and model_type(model) not in SHARING
 
 
 @torch.no_grad()

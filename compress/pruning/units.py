@@ -9,14 +9,21 @@ import torch
 from torch import Tensor, nn
 
 from compress.models.architecture import PRUNED_HEADS, intermediate_name
-from compress.models.blocks import LAYOUTS, encoder_blocks, keep_inputs, keep_outputs, model_type
+from compress.models.blocks import (
+    LAYOUTS,
+    SHARING,
+    encoder_blocks,
+    keep_inputs,
+    keep_outputs,
+    model_type,
+)
 from compress.models.heads import head_size, pruned_heads, zero_heads
 from edgebert.errors import ModelError
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-PRUNABLE = tuple(family for family in LAYOUTS if family != "albert")  # its layers are one
+PRUNABLE = tuple(family for family in LAYOUTS if family not in SHARING)
 FP32_BYTES = 4
 
 
@@ -82,15 +89,15 @@ def layer_owner(model: nn.Module) -> Any:
     """Find the module whose ``layer`` lists the encoder's layers.
 
     Raises:
-        ModelError: There is none.
+        ModelError: There is none, or its layers share weights.
     """
-    for module in model.modules():
+    for module in model.modules() if model_type(model) not in SHARING else ():
         layers = dict(module.named_children()).get("layer")
         if isinstance(layers, nn.ModuleList) and len(layers) == model.config.num_hidden_layers:  # type: ignore[union-attr]
             return module
     raise ModelError(
-        f"The layers of the family {model_type(model)!r} are one that runs again and again, so "
-        "nothing can be cut out of them; distill the model into a smaller student instead."
+        f"The layers of the family {model_type(model)!r} share weights, so nothing can be cut out "
+        "of them; prune the model that it was made of, or distill it into a smaller student."
     )
 
 

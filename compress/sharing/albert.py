@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import torch
 from torch import Tensor, nn
 
-from compress.models.blocks import encoder_blocks, model_type
+from compress.models.blocks import SHARING, encoder_blocks, model_type
 from compress.sharing.factorise import Embeddings, factorise_embeddings
 from edgebert.errors import InputError, ModelError
 from edgebert.formats.positions import max_positions
@@ -21,7 +21,7 @@ from edgebert.formats.positions import max_positions
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel
 
-    from compress.sharing.config import ShareConfig
+    from compress.sharing.config import ShareConfig, Shared
 
 Start = Literal["mean", "first"]
 
@@ -72,10 +72,12 @@ class Plan:
     Attributes:
         groups: Sets of weights; as many as layers where each keeps its own.
         embedding_size: Width of the tables; the hidden size where they stay as they are.
+        share: What the layers of a group share; a part alone is `compress.sharing.partly`'s.
     """
 
     groups: int
     embedding_size: int
+    share: Shared = "all"
 
 
 def make_plan(theirs: PreTrainedConfig, config: ShareConfig) -> Plan:
@@ -113,21 +115,27 @@ def make_plan(theirs: PreTrainedConfig, config: ShareConfig) -> Plan:
             f"embedding_size must be below the model's hidden size {width}, got {size}; with its "
             "matrix behind them, such tables would be larger than they are."
         )
-    return Plan(groups=groups, embedding_size=size)
+    return Plan(groups=groups, embedding_size=size, share=config.share)
 
 
 def _require_family(theirs: PreTrainedConfig, config: ShareConfig) -> None:
     settings: Any = theirs
     family = str(settings.model_type)
-    if family == "albert":
+    if family in SHARING:
+        name = "An ALBERT" if family == "albert" else f"A {family!r}"
         raise ModelError(
-            f"An ALBERT shares its weights already; give a model of {', '.join(TOKENIZERS)}."
+            f"{name} shares its weights already; give a model of {', '.join(TOKENIZERS)}."
         )
     if family not in TOKENIZERS:
         raise ModelError(
             f"A {family!r} can't share its weights here: as an ALBERT, the form that holds them "
             f"once, it would compute something else. Families that can: {', '.join(TOKENIZERS)}; "
             "distill another into a smaller student instead."
+        )
+    if config.share != "all" and family != "bert":
+        raise ModelError(
+            f"The layers of a {family!r} can't share their {config.share} alone, only those of a "
+            "BERT can; take --share all."
         )
     if getattr(settings, "is_decoder", False):
         raise ModelError("A decoder can't share its weights here; give an encoder.")

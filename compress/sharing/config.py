@@ -29,8 +29,8 @@ class ShareConfig(TrainingConfig):
     )
     share: Shared = option(
         "all",
-        help="What a group shares: all of a layer; attention or ffn alone have no form that "
-        "transformers opens, and are refused",
+        help="What the layers of a group share: all, or of a BERT attention or ffn alone, which "
+        "transformers opens after `import compress.models.shared_bert`",
     )
     embedding_size: int | None = option(
         None, help="Width of the embedding tables, below the hidden size (default: as they are)"
@@ -43,11 +43,10 @@ class ShareConfig(TrainingConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.share != "all":
+        if self.share != "all" and (self.num_hidden_groups is None or self.embedding_size):
             raise InputError(
-                f"--share {self.share} can't be had: transformers has no class whose layers share "
-                f"their {self.share} alone, so nothing could open the checkpoint. Share whole "
-                "layers in more groups instead: --share all with a larger --num-hidden-groups."
+                f"--share {self.share} takes --num-hidden-groups and no --embedding-size: narrower "
+                "tables come with an ALBERT, whose layers share all."
             )
         if self.num_hidden_groups is None and self.embedding_size is None:
             raise InputError(

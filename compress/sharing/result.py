@@ -10,6 +10,7 @@ from typing import Any
 from compress.pruning.units import FP32_BYTES
 from compress.reporting import format as show
 from compress.reporting.table import aligned
+from compress.sharing.config import Shared
 
 RESULT_NAME = "share.json"
 
@@ -65,6 +66,7 @@ class ShareResult:
         model: What was taken, a directory or a hub id.
         task: What it is for.
         metric: The one of dev that counts.
+        share: What the layers of a group share: all of their weights, or those of a part.
         start: What a group began with: ``mean`` of its layers' weights, or its ``first`` layer's;
             ``mean`` where each layer keeps its own, which is the same.
         starts: Metrics on dev right after each start that was tried, before any recovery.
@@ -76,6 +78,7 @@ class ShareResult:
     model: str
     task: str
     metric: str
+    share: Shared = "all"
     start: str
     starts: dict[str, dict[str, float]]
     before: Side
@@ -98,9 +101,10 @@ def format_result(result: ShareResult) -> str:
     """Write a result as a table for a terminal, in plain ASCII."""
     before, after = result.before, result.after
     rows = [["", "before", "after"]]
+    part = "" if result.share == "all" else f"{result.share} "
     for name, key in (
         ("layers computed", "num_hidden_layers"),
-        ("sets of weights", "num_hidden_groups"),
+        (f"sets of {part}weights", "num_hidden_groups"),
         ("embedding width", "embedding_size"),
     ):
         rows.append([name, *(show.count(getattr(side, key)) for side in (before, after))])
@@ -116,6 +120,11 @@ def format_result(result: ShareResult) -> str:
             *aligned([[*row, ""] for row in rows]),
             _start(result),
             "Sharing saves bytes, not time: as many layers are computed as before.",
+            *(
+                ["transformers opens it after `import compress.models.shared_bert`."]
+                if part
+                else []
+            ),
             *(f"WARNING: {text}" for text in result.warnings),
         ]
     )

@@ -86,5 +86,5 @@ def test_a_family_that_shares_its_layers_is_refused_by_name():
     shared = AlbertForSequenceClassification(
         AlbertConfig(vocab_size=9, embedding_size=8, hidden_size=8, num_attention_heads=2)
     )
-    with pytest.raises(ModelError, match=r"'albert' can't be run one by one.*distilbert"):
+    with pytest.raises(ModelError, match=r"'albert' share weights.*distilbert"):
         encoder_layers(shared)

@@ -13,6 +13,7 @@ import compress
 from compress.artifacts.exporters import EXPORTERS, get_exporter
 from compress.models.task_head import TaskHead
 from compress.sharing.albert import Plan, to_albert
+from compress.sharing.partly import share_part
 from edgebert.types import Batch
 from runtimes import available_backends
 from runtimes.base import SessionOptions
@@ -25,9 +26,9 @@ LENGTH = 24
 NODES = 250_000  # bytes of names and attributes; a copied layer would be 440,000 in INT8
 
 
-@pytest.fixture(scope="module")
-def model():
-    """A BERT of six layers in two groups, with tables of a quarter of its width."""
+@pytest.fixture(scope="module", params=["all", "attention", "ffn"])
+def model(request):
+    """A BERT of six layers in two groups; sharing all, with tables of a quarter of its width."""
     whole = build(
         "Bert",
         vocab_size=WORDS,
@@ -36,7 +37,8 @@ def model():
         num_hidden_layers=LAYERS,
         initializer_range=0.1,
     )
-    return to_albert(whole, Plan(groups=GROUPS, embedding_size=NARROW))
+    plan = Plan(groups=GROUPS, embedding_size=NARROW, share=request.param)
+    return to_albert(whole, plan) if plan.share == "all" else share_part(whole, plan)
 
 
 def batch() -> Batch:
