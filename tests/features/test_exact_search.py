@@ -48,6 +48,12 @@ def test_length_has_no_say(scale, query_scale):
     assert [name for name, _ in found] == expected
 
 
+def test_a_query_of_zeros_is_like_nothing():
+    vectors = np.concatenate([vectors_of(20), np.zeros((20, 16), np.float32)])
+    found = nearest(blocks_of(names_of(40), vectors, 7), np.zeros(16, np.float32), 9, identity_of())
+    assert found == [(name, 0.0) for name in sorted(names_of(40))[:9]]
+
+
 def test_nearly_the_same_is_told_apart():
     names, identity = names_of(500), identity_of()
     query = vectors_of(1)[0]

@@ -74,7 +74,8 @@ def _promising(
         known = np.ones(len(rough), bool)
     else:
         full, margin = full_vectors(vectors, identity), 2 * _ROUNDING
-        unit = query / max(np.sqrt((query.astype(np.float64) ** 2).sum()), 1e-300)
+        unit = query.astype(np.float64)
+        unit /= np.sqrt((unit * unit).sum()) or 1  # zeros stay zeros
         with np.errstate(all="ignore"):
             squares = np.einsum("ij,ij->i", full, full)
             rough = full @ unit.astype(np.float32) / np.sqrt(squares)
