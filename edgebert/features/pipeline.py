@@ -16,6 +16,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
+from typing import TypeVar
 
 from edgebert.errors import DataError, StoreError
 from edgebert.features.interrupt import Interrupt
@@ -30,8 +31,11 @@ from edgebert.features.threads import Worker, read_ahead, result_of
 
 logger = logging.getLogger(__name__)
 
+T = TypeVar("T")
+
 BLOCK_ROWS = 2048  # enough to sort by length: the engine's calls are then filled
 BLOCK_CHARACTERS = 1 << 20  # of long texts a block has fewer
+TOKENS_SHARE = 32  # a block of token vectors is so much smaller: each text has many
 AHEAD = 2  # blocks that wait for the one that is being written
 RETRY_SECONDS = (0.5, 1.0, 2.0, 4.0, 8.0)  # between the tries of a store that fails
 _AT_ONCE = 500  # values of one statement
@@ -117,7 +121,9 @@ class Pipeline:
     def _run_blocks(self, source: Source, seen: Seen, tokenizer: Worker, engine: Worker) -> None:
         check = self._interrupt.check
         waiting: deque[_Job] = deque()
-        for block in read_ahead(blocks_of(source, self._clock), most=AHEAD, check=check):
+        share = TOKENS_SHARE if self._model.identity.per_token else 1
+        blocks = blocks_of(source, self._clock, share=share)
+        for block in read_ahead(blocks, most=AHEAD, check=check):
             check()
             with self._clock.of("write"):
                 job = self._begin(block, seen, tokenizer, engine)
@@ -131,7 +137,7 @@ class Pipeline:
         """See what is to be done for a block, and begin it."""
         seen.add(block.rows)
         keys = [row.key for row in block.rows if row.fault is None and row.key is not None]
-        marks = self._journal.find(keys)
+        marks = self._tried(partial(self._journal.find, keys))
         todo = [row for row in block.rows if row.fault is None and self._is_due(row, marks)]
         if not todo:
             return _Job(block, marks, todo, None)
@@ -205,7 +211,7 @@ class Pipeline:
                 self._tried(partial(self._journal.remove, gone))
                 self.summary.removed += len(gone)
 
-    def _tried(self, action: Callable[[], None]) -> None:
+    def _tried(self, action: Callable[[], T]) -> T:
         """Do it; where the store fails, wait and do it again."""
         for seconds in RETRY_SECONDS:
             try:
@@ -233,8 +239,15 @@ class Pipeline:
             )
 
 
-def blocks_of(source: Source, clock: Clock) -> Iterator[Block]:
-    """Cut a source into blocks: by the number of rows, and of characters where texts are long."""
+def blocks_of(source: Source, clock: Clock, *, share: int = 1) -> Iterator[Block]:
+    """Cut a source into blocks: by the number of rows, and of characters where texts are long.
+
+    Args:
+        source: Is read.
+        clock: Counts the seconds of that.
+        share: A block is one of so many parts of the usual one.
+    """
+    most_rows, most_characters = max(1, BLOCK_ROWS // share), BLOCK_CHARACTERS // share
     rows: list[Row] = []
     characters = 0
     stream = iter(source)
@@ -244,7 +257,7 @@ def blocks_of(source: Source, clock: Clock) -> Iterator[Block]:
         if row is not None:
             rows.append(row)
             characters += len(row.text)
-        if rows and (row is None or len(rows) >= BLOCK_ROWS or characters >= BLOCK_CHARACTERS):
+        if rows and (row is None or len(rows) >= most_rows or characters >= most_characters):
             yield Block(rows, source.fraction())
             rows, characters = [], 0
         if row is None:

@@ -1,0 +1,87 @@
+"""Extraction into every kind of store: the same entries and vectors, whatever happens meanwhile."""
+
+import uuid
+from contextlib import suppress
+
+import pytest
+
+from edgebert.features import extract, open_store
+from edgebert.features.journal import Journal
+from edgebert.features.stores import STORES
+from tests.features.extraction.memory_store import PowerCut, held
+
+OLD = [{"id": f"k{i}", "text": f"good film {'abcdefghij'[i]}", "n": i} for i in range(10)]
+NEW = [{**row, "text": "very dull"} if row["id"] in ("k0", "k5") else row for row in OLD[:9]]
+COLUMNS = {"id_column": "id", "metadata_columns": ("n",)}
+
+
+@pytest.fixture(
+    params=[
+        pytest.param(kind, marks=() if kind == "sqlite" else pytest.mark.stores) for kind in STORES
+    ]
+)
+def uri(request, tmp_path):
+    if request.param == "postgresql":
+        server = request.getfixturevalue("postgres")
+        return server.url(table=f"t_{uuid.uuid4().hex[:12]}")
+    return f"{request.param}:{tmp_path / 'store'}"
+
+
+def found(uri):
+    with open_store(uri, read_only=True) as store:
+        return held(store)
+
+
+def test_every_store_holds_the_same_after_a_run_a_rerun_and_an_update(
+    embedder,
+    uri,
+    tmp_path,
+    small_blocks,  # noqa: ARG001
+):
+    plain = f"sqlite:{tmp_path / 'plain.db'}"
+    assert extract(embedder, OLD, uri, **COLUMNS).held == 10
+    assert extract(embedder, OLD, uri, **COLUMNS).entries == 0
+    extract(embedder, OLD, plain, **COLUMNS)
+    assert found(uri) == found(plain)
+    summary = extract(embedder, NEW, uri, update=True, **COLUMNS)
+    assert (summary.changed, summary.removed, summary.held) == (2, 1, 9)
+    extract(embedder, NEW, plain, update=True, **COLUMNS)
+    assert found(uri) == found(plain)
+
+
+def test_every_store_holds_the_same_after_a_cut_between_any_two_steps(
+    embedder,
+    uri,
+    tmp_path,
+    small_blocks,  # noqa: ARG001
+    monkeypatch,
+):
+    """The steps of an update: the journal's mark, the new entries, the old ones, the mark."""
+    with open_store(uri) as store:
+        kind = type(store)
+    left = [0]
+
+    def cut(name, method):
+        def call(self, *arguments):
+            left[0] -= 1
+            if left[0] == 0:
+                raise PowerCut(name)
+            return method(self, *arguments)
+
+        return call
+
+    extract(embedder, OLD, uri, **COLUMNS)
+    for owner, name in ((Journal, "put"), (kind, "write"), (kind, "delete")):
+        monkeypatch.setattr(owner, name, cut(name, getattr(owner, name)))
+    for step in range(1, 5):
+        rows = [{**OLD[0], "text": f"bad {step}"}, *OLD[1:]]
+        left[0] = step
+        with suppress(PowerCut):
+            extract(embedder, rows, uri, update=True, **COLUMNS)
+        left[0] = 0
+        extract(embedder, NEW if step == 4 else rows, uri, update=True, **COLUMNS)
+    plain = f"sqlite:{tmp_path / 'plain.db'}"
+    extract(embedder, NEW, plain, **COLUMNS)
+    assert [(entry, len(vector)) for entry, vector in found(uri)] == [
+        (entry, len(vector)) for entry, vector in found(plain)
+    ]
