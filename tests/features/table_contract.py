@@ -109,6 +109,12 @@ class TableContract(StoreContract):
         found = sql.execute('SELECT "key", n FROM journal WHERE "key" IN (?, ?)', [odd, "x"])
         assert found == [(odd, 3)]
         assert sql.execute("SELECT n % 2 FROM journal WHERE n = ?", [3]) == [(1,)]
+        sql.execute_many(put, [(f"row {n}", n) for n in range(250)])
+        sql.execute_many(put, [("twice", 1), ("twice", 2)])
+        assert sql.execute("SELECT count(*) FROM journal") == [(253,)]
+        assert sql.execute('SELECT n FROM journal WHERE "key" = ?', ["twice"]) == [(2,)]
+        sql.execute_many('DELETE FROM journal WHERE "key" = ?', [("twice",), ("none",), ("b",)])
+        assert sql.execute("SELECT count(*) FROM journal") == [(251,)]
 
     def test_two_writers_at_once_lose_and_mix_nothing(self, store, place):
         errors = []

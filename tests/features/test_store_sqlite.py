@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
 import sys
 
@@ -90,13 +89,28 @@ def test_the_database_of_another_program_is_refused_and_left_as_it_was(tmp_path)
     assert [one.name for one in tmp_path.iterdir()] == ["other.db"]
 
 
-def test_a_store_in_a_folder_that_can_t_be_written_is_read(store, tmp_path, monkeypatch):
+def test_a_closed_store_is_one_file_and_stays_so_when_it_is_read(store, tmp_path):
     store.write(entries_of(3), vectors_of(3))
+    assert (tmp_path / "store.db-wal").exists()
     store.close()
-    monkeypatch.setattr(os, "access", lambda *_: False)
+    assert [one.name for one in tmp_path.iterdir()] == ["store.db"]
     with open_store(f"sqlite:{tmp_path / 'store.db'}", read_only=True) as reader:
         assert len(reader) == 3
         assert [one.name for one in tmp_path.iterdir()] == ["store.db"]
+
+
+def test_a_reader_sees_what_a_later_writer_puts_and_hinders_nobody(store, tmp_path):
+    store.close()
+    place = f"sqlite:{tmp_path / 'store.db'}"
+    with open_store(place, read_only=True) as reader:
+        assert len(reader) == 0
+        for count in (3, 6):
+            with open_store(place) as writer:
+                writer.write(entries_of(count), vectors_of(count))
+                assert len(reader) == count
+            assert len(reader) == count
+    with open_store(place) as writer:
+        assert len(writer) == 6
 
 
 def test_an_empty_file_becomes_a_store(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -18,6 +19,8 @@ from edgebert.types import FloatArray
 
 _MAGIC = b"DUCK"  # behind a checksum of 8 bytes
 _MORE = 16  # candidates beyond k: DuckDB rounds otherwise than an exact search
+_VALUES = re.compile(r"VALUES (\(\?(?:, \?)*\))")
+_ROWS_AT_ONCE = 100
 _CELLS = {"float32": "FLOAT", "float16": "FLOAT", "int8": "TINYINT", "binary": "UTINYINT"}
 
 
@@ -150,7 +153,16 @@ class _Connection(Connection):
         return list(self._open.execute(statement, list(values)).fetchall())
 
     def _run_many(self, statement: str, rows: Sequence[Sequence[Any]]) -> None:
-        self._open.executemany(statement, [list(row) for row in rows])
+        one = _VALUES.search(statement)
+        if one is None or len({row[0] for row in rows}) < len(rows):
+            self._open.executemany(statement, [list(row) for row in rows])
+            return
+        for some in slices(rows, _ROWS_AT_ONCE):  # DuckDB plans each row of an executemany anew
+            many = f"VALUES {', '.join([one[1]] * len(some))}"
+            self._open.execute(
+                statement[: one.start()] + many + statement[one.end() :],
+                [value for row in some for value in row],
+            )
 
     def columns(self, statement: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
         """Give rows as `execute` does, but vectors as arrays."""

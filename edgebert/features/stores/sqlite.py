@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import logging
-import os
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 
-from edgebert.errors import InputError
+from edgebert.errors import InputError, StoreError
 from edgebert.features.entries import Entry, Identity, Scalar, Vectors
 from edgebert.features.stores.checks import FORMS, width
 from edgebert.features.stores.connection import Connection
@@ -175,9 +175,8 @@ class _Connection(Connection):
 
     def __init__(self, path: Path, *, read_only: bool) -> None:
         uri = f"{path.as_uri()}?mode={'ro' if read_only else 'rwc'}"
-        if read_only and not os.access(path.parent, os.W_OK) and not _has_log(path):
-            uri += "&immutable=1"  # the files beside it, which readers share, can't be made
         self._open: Any = None
+        self._log = False
         try:
             import apsw
         except ModuleNotFoundError:
@@ -197,9 +196,14 @@ class _Connection(Connection):
             self._open.set_busy_timeout(_WAIT_S * 1000)
 
     def make_durable(self) -> None:
-        """Synchronize each transaction to the disk before it returns."""
-        self.execute("PRAGMA journal_mode = WAL")  # of the file; readers don't wait for writers
-        self.execute("PRAGMA synchronous = FULL")  # of this connection
+        """Synchronize each transaction to the disk before it returns.
+
+        The log stands beside the file as long as someone writes; then it's one file again, which
+        can be copied and be read where nothing can be written.
+        """
+        self.execute("PRAGMA journal_mode = WAL")  # readers and a writer don't wait for each other
+        self.execute("PRAGMA synchronous = FULL")
+        self._log = True
 
     def _run(self, statement: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
         return list(self._open.execute(statement, tuple(values)))
@@ -221,9 +225,9 @@ class _Connection(Connection):
         return True
 
     def close(self) -> None:
+        if self._log:
+            self._log = False
+            with suppress(StoreError):  # unless others have it open
+                self.execute("PRAGMA busy_timeout = 0")
+                self.execute("PRAGMA journal_mode = DELETE")
         self.call(self._open.close)
-
-
-def _has_log(path: Path) -> bool:
-    log = path.with_name(f"{path.name}-wal")
-    return log.exists() and log.stat().st_size > 0
