@@ -1,0 +1,160 @@
+"""Qdrant keeps the contract of stores in local mode, and turns a server's errors into ours.
+
+There is no Qdrant server here: the URL's path is tested against a stand-in that only fails.
+"""
+
+from __future__ import annotations
+
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from edgebert.errors import InputError, StoreError
+from edgebert.features.stores import open_store
+from tests.features.store_contract import StoreContract
+from tests.features.store_data import entries_of, identity_of, vectors_of
+
+pytestmark = pytest.mark.stores
+
+
+class TestQdrantStore(StoreContract):
+    kind = "qdrant"
+
+
+@pytest.fixture
+def place(tmp_path):
+    return f"qdrant:{tmp_path / 'store'}"
+
+
+@pytest.fixture
+def server():
+    """Give a server that answers every request with a status, and remembers their headers."""
+
+    class Handler(BaseHTTPRequestHandler):
+        status, body = 500, b"{}"
+        seen: list[tuple[str, str | None]] = []  # noqa: RUF012
+
+        def do_GET(self):
+            self.seen.append((self.path, self.headers.get("api-key")))
+            self.send_response(self.status)
+            self.send_header("Content-Length", str(len(self.body)))
+            self.end_headers()
+            self.wfile.write(self.body)
+
+        def log_message(self, *_):
+            pass
+
+    served = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=served.serve_forever)
+    thread.start()
+    Handler.url = f"qdrant:http://127.0.0.1:{served.server_port}/notes"
+    yield Handler
+    served.shutdown()
+    served.server_close()
+    thread.join()
+
+
+@pytest.mark.parametrize("status", [500, 503, 429])
+def test_a_failing_server_is_an_error_that_may_pass(server, status):
+    server.status = status
+    with pytest.raises(StoreError, match=str(status)):
+        open_store(server.url)
+    assert server.seen[-1][0] == "/collections/notes/exists"
+
+
+def test_a_server_that_is_not_there_is_an_error_that_may_pass():
+    with pytest.raises(StoreError, match="refused"):
+        open_store("qdrant:http://127.0.0.1:1/notes")
+
+
+@pytest.mark.parametrize("body", [b'{"no": "result"}', b"<html>", b""])
+def test_a_server_that_answers_nonsense_is_an_error_that_may_pass(server, body):
+    server.status, server.body = 200, body
+    with pytest.raises(StoreError, match="can't be opened"):
+        open_store(server.url)
+
+
+def test_a_wrong_api_key_is_named_and_the_right_one_is_sent(server, monkeypatch):
+    monkeypatch.setenv("QDRANT_API_KEY", "k-123")
+    server.status = 401
+    with (
+        pytest.warns(UserWarning, match="insecure"),
+        pytest.raises(InputError, match="QDRANT_API_KEY"),
+    ):
+        open_store(server.url)
+    assert server.seen[-1][1] == "k-123"
+
+
+def test_a_collection_that_is_not_there_can_t_be_read(server):
+    server.status, server.body = 200, b'{"result": {"exists": false}, "status": "ok", "time": 0}'
+    with pytest.raises(InputError, match="Extract"):
+        open_store(server.url, read_only=True)
+    with open_store(server.url) as store:
+        assert store.identity is None
+        port = server.url.rpartition(":")[2].removesuffix("/notes")
+        assert store.journal_path() == Path(f"qdrant-http-127.0.0.1-{port}-notes.journal.sqlite")
+
+
+@pytest.mark.parametrize("location", ["http://host:6333", "http://host:6333/", "ftp://host/x"])
+def test_a_url_without_a_collection_is_refused(location):
+    with pytest.raises(InputError, match="collection"):
+        open_store(f"qdrant:{location}")
+
+
+def test_a_folder_that_is_open_elsewhere_says_so(place):
+    with open_store(place) as store:
+        store.bind(identity_of())
+        with pytest.raises(StoreError, match="open elsewhere"):
+            open_store(place, read_only=True)
+    with open_store(place, read_only=True) as store:
+        assert store.identity == identity_of()
+
+
+def test_other_programs_read_text_metadata_and_a_vector_to_search(place, tmp_path):
+    from qdrant_client import QdrantClient
+
+    entries, vectors = entries_of(2), vectors_of(2, "int8")
+    with open_store(place) as store:
+        store.bind(identity_of("int8"))
+        store.write(entries, vectors)
+    client = QdrantClient(path=str(tmp_path / "store"))
+    points, _ = client.scroll("entries", with_vectors=True)
+    client.close()
+    assert {point.payload["text"] for point in points} == {entry.text for entry in entries}
+    assert {point.payload["metadata"]["lang"] for point in points} == {"de", "en"}
+    full = vectors[0] * np.asarray(identity_of("int8").int8_scale)
+    found = {point.id.replace("-", ""): point.vector for point in points}[entries[0].id]
+    length = np.linalg.norm(found) / np.linalg.norm(full)  # a server would have normalized it
+    np.testing.assert_allclose(found, full * length, rtol=1e-5)
+
+
+def test_a_folder_of_another_program_is_refused(place, tmp_path):
+    from qdrant_client import QdrantClient, models
+
+    client = QdrantClient(path=str(tmp_path / "store"))
+    size = models.VectorParams(size=4, distance=models.Distance.DOT)
+    client.create_collection("theirs", vectors_config=size)
+    client.close()
+    with pytest.raises(InputError, match="other collections"):
+        open_store(place)
+
+
+def test_a_collection_of_another_program_is_refused(place, tmp_path):
+    from qdrant_client import QdrantClient, models
+
+    client = QdrantClient(path=str(tmp_path / "store"))
+    size = models.VectorParams(size=4, distance=models.Distance.DOT)
+    client.create_collection("entries", vectors_config=size)
+    client.close()
+    with pytest.raises(InputError, match="didn't make"):
+        open_store(place)
+
+
+def test_someone_else_s_meta_json_is_refused(place, tmp_path):
+    (tmp_path / "store").mkdir()
+    (tmp_path / "store" / "meta.json").write_text('{"mine": 1}')
+    with pytest.raises(InputError, match=r"meta\.json"):
+        open_store(place)
