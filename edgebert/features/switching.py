@@ -65,11 +65,18 @@ def switch(place: Path, uri: str) -> None:
 
 
 def _close_log(place: Path, uri: str) -> None:
-    """Remove the files beside an old SQLite store, which would be taken for the new one's."""
+    """Remove the files beside an old SQLite or DuckDB store, or they'd be taken for the new one's.
+
+    Raises:
+        InputError: Another process has it open, and would go on writing such a file.
+    """
+    opened = False
     with suppress(EdgeBertError), open_store(uri) as store:  # it may be damaged, and is to go
         len(store)  # whoever closes it last brings its log into it
-    logs = [place.with_name(place.name + ending) for ending in ("-wal", "-shm")]
-    if logs[0].exists() and logs[0].stat().st_size:
+        opened = True
+    logs = [place.with_name(place.name + ending) for ending in ("-wal", "-shm", ".wal")]
+    left = [log for log in logs if log.exists() and log.stat().st_size and log != logs[1]]
+    if left or (uri.startswith("duckdb:") and not opened):  # it opens for one process alone
         raise InputError(
             f"{place} is open in another process, so {_new(place)} can't take its place. Close it "
             "and run the same command again, which does no more than that."

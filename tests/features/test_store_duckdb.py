@@ -10,6 +10,7 @@ import pytest
 
 from edgebert.errors import InputError, PackageMissingError, StoreError
 from edgebert.features.stores import open_store
+from edgebert.features.switching import new_place, switch
 from tests.features.search_contract import query_of
 from tests.features.store_data import entries_of, identity_of, vectors_of
 from tests.features.table_contract import TableContract
@@ -56,6 +57,29 @@ def test_a_file_that_another_process_writes_to_is_not_opened(tmp_path):
                 open_store(place)
         finally:
             child.kill()
+
+
+@pytest.mark.parametrize("log", [True, False])
+def test_a_new_store_takes_the_place_of_none_that_another_process_writes_to(tmp_path, log):
+    """Its log would be taken for the new store's, which could then not be opened."""
+    uri = f"duckdb:{tmp_path / 'store'}"
+    place, new = new_place(uri)
+    with open_store(new) as store:
+        store.bind(identity_of())
+        store.write(entries_of(3), vectors_of(3))
+    command = [sys.executable, "-m", "tests.features.store_child", uri]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as child:
+        try:
+            assert child.stdout.readline() == b"0\n"
+            if not log:
+                (tmp_path / "store.wal").unlink(missing_ok=True)
+            with pytest.raises(InputError, match="open in another process"):
+                switch(place, uri)
+        finally:
+            child.kill()
+    switch(place, uri)
+    with open_store(uri) as store:
+        assert len(store) == 3
 
 
 def test_the_database_of_another_program_is_refused(tmp_path):
