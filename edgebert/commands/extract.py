@@ -63,6 +63,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=MAX_BAD,
         help=f"Rows that can't be used, at most, before the run stops (default: {MAX_BAD})",
     )
+    parser.add_argument(
+        "--workers",
+        type=_count,
+        default=1,
+        help="Processes that embed, 0 for as many as cores and memory allow (default: 1, this one)",
+    )
     add_runtime(parser)
 
 
@@ -107,6 +113,7 @@ def run(args: argparse.Namespace) -> int:
         into_new=args.into_new,
         quarantine=args.quarantine,
         max_bad=args.max_bad,
+        workers=args.workers,
         engine=engine_of(args),
     )
     print(json.dumps(asdict(summary), ensure_ascii=False) if args.json else _shown(summary))

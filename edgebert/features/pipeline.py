@@ -1,8 +1,9 @@
 """Rows into a store: reading, tokenizing, inference and writing overlap, and the order is kept.
 
-Rows are cut into blocks by their number. The reader, the tokenizer and the engine have a thread
-each; the store and its journal belong to the thread that called. What a block's vectors are depends
-on that block alone, so a run that goes on makes the same as one that was never stopped.
+Rows are cut into blocks by their number. The reader has a thread, and so have the tokenizer and the
+engine, or they are in processes; the store and its journal belong to the thread that called. What
+a block's vectors are depends on that block alone, so a run that goes on makes the same as one that
+was never stopped.
 """
 
 from __future__ import annotations
@@ -19,15 +20,16 @@ from itertools import islice
 from typing import TypeVar
 
 from edgebert.errors import DataError, StoreError
+from edgebert.features.chain import Embedder
 from edgebert.features.interrupt import Interrupt
 from edgebert.features.journal import UNSETTLED, Journal, Mark, digest_of
-from edgebert.features.model import Embedded, Model, Prepared
+from edgebert.features.model import Embedded
 from edgebert.features.quarantine import Quarantine
 from edgebert.features.rows import Row
 from edgebert.features.seen import Seen
 from edgebert.features.sources import Source
 from edgebert.features.summary import Clock, Progress, Summary
-from edgebert.features.threads import Worker, read_ahead, result_of
+from edgebert.features.threads import read_ahead, result_of
 
 logger = logging.getLogger(__name__)
 
@@ -56,11 +58,10 @@ class Block:
 
 @dataclass(frozen=True)
 class _Job:
-    """A block under way: what the journal has of its rows, which of them are run, and the run."""
+    """A block under way: what the journal has of its rows, and the run of those that are due."""
 
     block: Block
     marks: dict[str, Mark]
-    todo: list[Row]
     result: Future[Embedded] | None
 
 
@@ -73,27 +74,31 @@ class Pipeline:
 
     def __init__(
         self,
-        model: Model,
+        embedder: Embedder,
         journal: Journal,
         quarantine: Quarantine,
         summary: Summary,
         interrupt: Interrupt,
+        clock: Clock,
         *,
         update: bool,
+        share: int = 1,
     ) -> None:
         """Take the parts, which stay open.
 
         Args:
-            model: Makes the vectors.
+            embedder: Makes the vectors.
             journal: Of the store.
             quarantine: Takes rows that can't be used.
             summary: Is filled.
             interrupt: Asks to stop.
+            clock: Counts the seconds of each stage.
             update: Whether changed rows are embedded anew, and those that are gone removed.
+            share: Blocks are one of so many parts of the usual ones, see `TOKENS_SHARE`.
         """
-        self._model, self._journal, self._quarantine = model, journal, quarantine
+        self._embedder, self._journal, self._quarantine = embedder, journal, quarantine
         self.summary, self._interrupt, self._update = summary, interrupt, update
-        self._clock, self._progress = Clock(), Progress()
+        self._clock, self._progress, self._share = clock, Progress(), share
 
     def run(self, source: Source) -> None:
         """Bring every row of a source into the store.
@@ -103,46 +108,40 @@ class Pipeline:
             DataError: Two rows have the same key, there is no row, or too many are bad.
             StoreError: The store failed again and again.
         """
-        tokenizer, engine = Worker("edgebert-tokenize"), Worker("edgebert-run")
         try:
             with closing(Seen()) as seen:
-                self._run_blocks(source, seen, tokenizer, engine)
+                self._run_blocks(source, seen)
                 if not self.summary.rows:
                     raise DataError("There are no rows; check the path.")
                 if self._update:
                     self._remove_gone(seen)
         finally:
-            tokenizer.stop()
-            engine.stop()
             self.summary.seconds = self._clock.read()
             self.summary.quarantined = self._quarantine.count
         self._tell_of_kept()
 
-    def _run_blocks(self, source: Source, seen: Seen, tokenizer: Worker, engine: Worker) -> None:
+    def _run_blocks(self, source: Source, seen: Seen) -> None:
         check = self._interrupt.check
         waiting: deque[_Job] = deque()
-        share = TOKENS_SHARE if self._model.identity.per_token else 1
-        blocks = blocks_of(source, self._clock, share=share)
-        for block in read_ahead(blocks, most=AHEAD, check=check):
+        blocks = blocks_of(source, self._clock, share=self._share)
+        most = AHEAD + self._embedder.count - 1
+        for block in read_ahead(blocks, most=most, check=check):
             check()
             with self._clock.of("write"):
-                job = self._begin(block, seen, tokenizer, engine)
+                job = self._begin(block, seen)
             waiting.append(job)
-            while len(waiting) > AHEAD:
+            while len(waiting) > most:
                 self._end(waiting.popleft())
         while waiting:
             self._end(waiting.popleft())
 
-    def _begin(self, block: Block, seen: Seen, tokenizer: Worker, engine: Worker) -> _Job:
+    def _begin(self, block: Block, seen: Seen) -> _Job:
         """See what is to be done for a block, and begin it."""
         seen.add(block.rows)
         keys = [row.key for row in block.rows if row.fault is None and row.key is not None]
         marks = self._tried(partial(self._journal.find, keys))
         todo = [row for row in block.rows if row.fault is None and self._is_due(row, marks)]
-        if not todo:
-            return _Job(block, marks, todo, None)
-        prepared = tokenizer.submit(partial(self._prepare, todo))
-        return _Job(block, marks, todo, engine.submit(partial(self._embed, prepared)))
+        return _Job(block, marks, self._embedder.submit(todo) if todo else None)
 
     def _is_due(self, row: Row, marks: dict[str, Mark]) -> bool:
         mark = marks.get(row.key or "")
@@ -153,15 +152,6 @@ class Pipeline:
             return False
         self.summary.kept += not self._update
         return self._update
-
-    def _prepare(self, rows: list[Row]) -> Prepared:
-        with self._clock.of("tokenize"):
-            return self._model.prepare(rows)
-
-    def _embed(self, prepared: Future[Prepared]) -> Embedded:
-        ready = prepared.result()
-        with self._clock.of("run"):
-            return self._model.embed(ready)
 
     def _end(self, job: _Job) -> None:
         """Wait for a block's vectors and store them."""

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import logging
+import threading
 import time
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
 
 logger = logging.getLogger(__name__)
 
@@ -34,7 +33,8 @@ class Summary:
         tokens: Run by the model, special tokens counted.
         dropped_tokens: Cut off from long texts.
         quarantine: The file with those that can't be used; None where there is none.
-        seconds: By stage; they overlap. ``total`` is the time that passed.
+        seconds: By stage; they overlap, and those of several processes are added up. ``total`` is
+            the time that passed.
     """
 
     store: str
@@ -54,11 +54,17 @@ class Summary:
 
 
 class Clock:
-    """Counts the seconds of each stage, each of which is in one thread at a time."""
+    """Counts the seconds of each stage, in any thread."""
 
     def __init__(self) -> None:
-        self._seconds: Counter[str] = Counter()
+        self._seconds: dict[str, float] = dict.fromkeys(STAGES, 0.0)
+        self._lock = threading.Lock()
         self._start = time.perf_counter()
+
+    def add(self, stage: str, seconds: float) -> None:
+        """Count seconds that went by elsewhere."""
+        with self._lock:
+            self._seconds[stage] += seconds
 
     @contextmanager
     def of(self, stage: str) -> Iterator[None]:
@@ -67,12 +73,11 @@ class Clock:
         try:
             yield
         finally:
-            self._seconds[stage] += time.perf_counter() - start  # type: ignore[assignment]
+            self.add(stage, time.perf_counter() - start)
 
     def read(self) -> dict[str, float]:
         """Give the seconds so far, by stage and in ``total``."""
-        found: dict[str, Any] = {stage: self._seconds[stage] for stage in STAGES}
-        found["total"] = time.perf_counter() - self._start
+        found = {**self._seconds, "total": time.perf_counter() - self._start}
         return {stage: round(seconds, 3) for stage, seconds in found.items()}
 
 
