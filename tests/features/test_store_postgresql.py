@@ -166,6 +166,24 @@ def test_a_transaction_that_lost_its_connection_is_undone(store, other):
     assert len(store) == 4
 
 
+def test_a_lock_goes_over_to_the_next_connection_or_ends_the_run(store, other):
+    take = "SELECT pg_try_advisory_lock(hashtext(?))"
+    taken = "SELECT pg_try_advisory_lock(hashtext('run'))"
+    assert store.sql().execute(take, ["run"]) == [(True,)]
+    _cut(other)
+    with pytest.raises(StoreError):
+        len(store)
+    assert len(store) == 0
+    assert other.execute(taken).fetchone() == (False,)
+    _cut(other)
+    assert other.execute(taken).fetchone() == (True,)
+    for _ in range(3):
+        with pytest.raises(StoreError):
+            store.write(entries_of(1), vectors_of(1))
+    other.execute("SELECT pg_advisory_unlock_all()")
+    store.write(entries_of(1), vectors_of(1))
+
+
 def test_what_was_written_outlives_a_crash_of_the_server(store, postgres):
     store.write(entries_of(20), vectors_of(20))
     postgres.stop()

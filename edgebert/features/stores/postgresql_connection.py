@@ -14,6 +14,7 @@ from psycopg.pq import Format
 from edgebert.features.stores.connection import Connection
 
 _CONNECT_S = 10
+_LOCK = "SELECT pg_try_advisory_lock("  # of a connection; each later one takes it, too
 
 
 class Cell(bytes):
@@ -52,6 +53,7 @@ class PostgresConnection(Connection):
         self._url, self._own, self._read_only = url, own, read_only
         self._type: str | None = None
         self._closed = False
+        self._locks: list[tuple[Any, Sequence[Any]]] = []
         self.schema = ""
         self._open = self.call(self._connect)
 
@@ -68,6 +70,11 @@ class PostgresConnection(Connection):
             opened.execute("SET default_transaction_read_only = on")
         if self._type is not None:
             _adapt(opened, self._type)
+        for statement, values in self._locks:
+            lock = opened.execute(statement, values).fetchone()
+            if lock is None or not lock[0]:
+                opened.close()
+                raise psycopg.OperationalError("another run holds the lock that this one lost")
         return opened
 
     def carry(self, name: str) -> None:
@@ -82,7 +89,10 @@ class PostgresConnection(Connection):
             self._open = self._connect()
         with self._open.cursor(binary=True) as cursor:
             cursor.execute(_marked(statement), values)
-            return cursor.fetchall() if cursor.description else []
+            found = cursor.fetchall() if cursor.description else []
+        if statement.startswith(_LOCK) and found[0][0]:
+            self._locks.append((_marked(statement), values))
+        return found
 
     def _run_many(self, statement: str, rows: Sequence[Sequence[Any]]) -> None:
         with self._open.cursor() as cursor:
