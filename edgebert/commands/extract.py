@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
+from contextlib import redirect_stdout
 from dataclasses import asdict
 from pathlib import Path
 
 from edgebert.commands.arguments import add_bundle, add_runtime, positive
 from edgebert.features.extraction import extract
 from edgebert.features.quarantine import MAX_BAD
+from edgebert.features.scaling import SCALES
 from edgebert.features.settings import LONG, Engine
 from edgebert.features.sources import FORMATS
 from edgebert.features.summary import Summary
@@ -63,13 +66,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=MAX_BAD,
         help=f"Rows that can't be used, at most, before the run stops (default: {MAX_BAD})",
     )
+    _add_scale(parser)
+    add_runtime(parser)
+
+
+def _add_scale(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--workers",
         type=_count,
-        default=1,
-        help="Processes that embed, 0 for as many as cores and memory allow (default: 1, this one)",
+        help="Processes that embed, 0 for as many as cores and memory allow (default: this one "
+        "alone, or on Ray one a CPU)",
     )
-    add_runtime(parser)
+    parser.add_argument(
+        "--scale", choices=SCALES, help="Have the workers on Ray, on one machine or many"
+    )
+    parser.add_argument(
+        "--ray-address",
+        metavar="ADDRESS",
+        help="Of a running Ray, auto or host:port (default: begin one here, and end it)",
+    )
 
 
 def _add_vectors(parser: argparse.ArgumentParser) -> None:
@@ -96,26 +111,29 @@ def _add_vectors(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print what was done, with ``--json`` as one object."""
-    summary = extract(
-        args.bundle,
-        args.inputs,
-        args.to,
-        text_column=args.text_column,
-        id_column=args.id_column,
-        metadata_columns=args.metadata_column,
-        input_format=args.format,
-        role=None if args.role == NO_ROLE else args.role,
-        dtype=args.dtype,
-        truncate_dim=args.truncate_dim,
-        on_long=args.on_long,
-        token_vectors=args.token_vectors,
-        update=args.update,
-        into_new=args.into_new,
-        quarantine=args.quarantine,
-        max_bad=args.max_bad,
-        workers=args.workers,
-        engine=engine_of(args),
-    )
+    with redirect_stdout(sys.stderr):  # Ray prints what it has to say
+        summary = extract(
+            args.bundle,
+            args.inputs,
+            args.to,
+            text_column=args.text_column,
+            id_column=args.id_column,
+            metadata_columns=args.metadata_column,
+            input_format=args.format,
+            role=None if args.role == NO_ROLE else args.role,
+            dtype=args.dtype,
+            truncate_dim=args.truncate_dim,
+            on_long=args.on_long,
+            token_vectors=args.token_vectors,
+            update=args.update,
+            into_new=args.into_new,
+            quarantine=args.quarantine,
+            max_bad=args.max_bad,
+            workers=args.workers,
+            scale=args.scale,
+            ray_address=args.ray_address,
+            engine=engine_of(args),
+        )
     print(json.dumps(asdict(summary), ensure_ascii=False) if args.json else _shown(summary))
     return 0
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
 from edgebert.errors import InputError
-from edgebert.features.chain import Chain, Embedder
 from edgebert.features.entries import Identity
 from edgebert.features.interrupt import catch_interrupt
 from edgebert.features.journal import Journal
@@ -18,6 +16,7 @@ from edgebert.features.model import Model
 from edgebert.features.pipeline import TOKENS_SHARE, Pipeline
 from edgebert.features.quarantine import MAX_BAD, Quarantine
 from edgebert.features.rows import Columns
+from edgebert.features.scaling import Scale, embedding
 from edgebert.features.settings import Engine, VectorSettings
 from edgebert.features.sources import Source
 from edgebert.features.stores import open_store
@@ -25,8 +24,6 @@ from edgebert.features.stores.base import Store
 from edgebert.features.summary import Clock, Summary
 from edgebert.features.switching import finish_switch, new_place, switch
 from edgebert.runtime import Runtime
-
-logger = logging.getLogger(__name__)
 
 
 def extract(
@@ -47,7 +44,9 @@ def extract(
     into_new: bool = False,
     quarantine: str | Path | None = None,
     max_bad: int | None = MAX_BAD,
-    workers: int = 1,
+    workers: int | None = None,
+    scale: str | None = None,
+    ray_address: str | None = None,
     engine: Engine | None = None,
 ) -> Summary:
     """Bring the texts of a source into a vector store, each row exactly once.
@@ -76,7 +75,11 @@ def extract(
         quarantine: JSON lines of the bad rows; by default beside the store.
         max_bad: The bad row after so many stops the run; None never stops it.
         workers: Processes that embed, each with the bundle open; 0 for as many as cores and memory
-            allow. 1 needs none: threads of this process do it. The vectors are the same.
+            allow. By default threads of this process do it, or on Ray a worker a CPU. The vectors
+            are the same.
+        scale: ``ray`` has the workers on Ray, on one machine or many; None on this machine.
+        ray_address: Of a running Ray, ``auto`` or ``host:port``; by default one is begun here, and
+            ended.
         engine: How a bundle's directory is opened.
 
     Returns:
@@ -96,7 +99,8 @@ def extract(
         on_long=on_long,
         token_vectors=token_vectors,
     )
-    _check_workers(bundle, workers)
+    work = Scale(workers=workers, on=scale, ray_address=ray_address)
+    work.check(bundle)
     columns = Columns(text=text_column, id=id_column, metadata=tuple(metadata_columns))
     source = Source(inputs, columns, kind=input_format)
     bad_path = Path(quarantine) if quarantine is not None else _beside(to)
@@ -108,15 +112,12 @@ def extract(
         if place is not None:
             stack.enter_context(locked(place))
             finish_switch(place)
-        summary = Summary(store=to)
+        summary, clock = Summary(store=to), Clock()
         with (
             _opened(target, bundle, settings, engine) as (store, runtime, model, journal),
             closing(Quarantine(bad_path, most=max_bad)) as bad,
-            ExitStack() as running,
+            embedding(work, bundle, runtime, model, clock, engine) as embedder,
         ):
-            clock = Clock()
-            embedder = _embedder(bundle, runtime, model, settings, clock, workers)
-            running.callback(embedder.stop)
             share = TOKENS_SHARE if model.identity.per_token else 1
             Pipeline(
                 *(embedder, journal, bad, summary, interrupt, clock), update=update, share=share
@@ -144,42 +145,6 @@ def _opened(
         journal = stack.enter_context(closing(Journal(store)))
         journal.settle(place=uri)
         yield store, runtime, model, journal
-
-
-def _check_workers(bundle: object, workers: object) -> None:
-    if isinstance(workers, bool) or not isinstance(workers, int) or workers < 0:
-        raise InputError(f"workers is {workers!r}; it must be a whole number, 0 or more.")
-    if isinstance(bundle, Runtime) and workers != 1:
-        raise InputError(
-            "bundle is a Runtime, which belongs to this process; for workers give its path."
-        )
-
-
-def _embedder(
-    bundle: str | Path | Runtime,
-    runtime: Runtime,
-    model: Model,
-    settings: VectorSettings,
-    clock: Clock,
-    workers: int,
-) -> Embedder:
-    if workers == 1 or isinstance(bundle, Runtime):
-        return Chain(model, clock)
-    from edgebert.features.processes import Job, Team, bounded
-
-    info = runtime.info
-    count, threads = bounded(workers, size_bytes=info.size_bytes, threads=info.threads)
-    if count == 1:
-        return Chain(model, clock)
-    engine = Engine(
-        backend=info.backend,
-        precision=info.precision,
-        max_length=info.max_length,
-        self_test="off",  # it was passed here
-    )
-    runtime.close()  # each process has its own
-    logger.info("%d worker processes of %d threads each", count, threads)
-    return Team(Job(Path(bundle), engine, settings), clock, count=count, threads=threads)
 
 
 @contextmanager

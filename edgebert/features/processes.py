@@ -1,4 +1,4 @@
-"""Worker processes, each with the bundle open. One that dies costs no row: its block is run again.
+"""Worker processes on this machine, each with the bundle open.
 
 They are started anew, not forked, so they share what the system shares: the files of the model that
 an engine maps.
@@ -8,49 +8,23 @@ from __future__ import annotations
 
 import logging
 import multiprocessing
-import queue
 import signal
-import threading
-import traceback
-from concurrent.futures import Future
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
 from multiprocessing.connection import Connection
-from multiprocessing.context import SpawnProcess
-from pathlib import Path
-from typing import TypeAlias
+from typing import Any
 
 from edgebert.cpu import default_threads, memory_limit
-from edgebert.errors import BackendRunError, EdgeBertError
-from edgebert.features.model import Embedded, Model
+from edgebert.errors import EdgeBertError
+from edgebert.features.job import Answer, Job, answer
+from edgebert.features.model import Embedded
 from edgebert.features.rows import Row
-from edgebert.features.settings import Engine, VectorSettings
-from edgebert.features.summary import Clock
-from edgebert.runtime import Runtime
+from edgebert.features.team import WorkerDiedError
 
 logger = logging.getLogger(__name__)
 
-_TRIES = 2  # of a block whose process dies
 _BASE_BYTES = 250 << 20  # a process with its libraries and the texts and vectors of its blocks
 _MODEL_SHARE = 2  # bytes in memory for each of a model's file, at most
-
-# the vectors, or what went wrong; and the seconds of each stage
-Answer: TypeAlias = "tuple[Embedded | None, str, dict[str, float]]"
-
-
-@dataclass(frozen=True)
-class Job:
-    """What every process opens.
-
-    Attributes:
-        bundle: Its directory.
-        engine: How it's opened.
-        settings: Which vectors are made.
-    """
-
-    bundle: Path
-    engine: Engine
-    settings: VectorSettings
 
 
 def bounded(workers: int, *, size_bytes: int, threads: int | None) -> tuple[int, int]:
@@ -74,113 +48,68 @@ def bounded(workers: int, *, size_bytes: int, threads: int | None) -> tuple[int,
     return count, max(1, most_threads // count)
 
 
-class Team:
-    """Embeds blocks of rows in processes; see `edgebert.features.chain.Embedder`."""
+class ProcessWorker:
+    """One process; see `edgebert.features.team.Remote`."""
 
-    def __init__(self, job: Job, clock: Clock, *, count: int, threads: int) -> None:
-        """Begin the threads that look after a process each; a process begins with its first block.
+    def __init__(self, job: Job) -> None:
+        """Start it, and wait until it is ready."""
+        context = multiprocessing.get_context("spawn")  # a fork would copy other threads' locks
+        self._connection, theirs = context.Pipe()
+        self._process = context.Process(target=work, args=(theirs, job), daemon=True)
+        self._process.start()
+        theirs.close()  # or its end would never be seen here
+        try:
+            failure = self._receive()
+        except WorkerDiedError as death:
+            raise WorkerDiedError(
+                f"{death}; in a script of yours, the call must stand below "
+                "if __name__ == '__main__':, for each process reads the script"
+            ) from death
+        if failure is not None:
+            self.stop()
+            failure.unpack()
 
-        Args:
-            job: What each opens.
-            clock: Counts the seconds of each stage, of all processes together.
-            count: How many there are.
-            threads: Of each.
-        """
-        self.count, self._clock = count, clock
-        self._job = replace(job, engine=replace(job.engine, threads=threads))
-        self._blocks: queue.SimpleQueue[tuple[Future[Embedded], list[Row]] | None]
-        self._blocks = queue.SimpleQueue()
-        self._stopped = False
-        self._processes: dict[int, SpawnProcess] = {}
-        for number in range(count):
-            name = f"edgebert-worker-{number}"
-            threading.Thread(
-                target=self._look_after, args=(number,), name=name, daemon=True
-            ).start()
+    @property
+    def pid(self) -> int | None:
+        """Number of the process."""
+        return self._process.pid
 
-    def submit(self, rows: list[Row]) -> Future[Embedded]:
-        """Queue a block; its vectors or its error are the future's."""
-        future: Future[Embedded] = Future()
-        self._blocks.put((future, rows))
-        return future
+    def embed(self, rows: list[Row]) -> tuple[Embedded, Mapping[str, float]]:
+        """See `Remote`."""
+        with suppress(OSError):  # it is gone, and receiving tells so
+            self._connection.send(rows)
+        found: Answer = self._receive()
+        return found.unpack()
 
     def stop(self) -> None:
-        """End all processes, whatever they are at."""
-        self._stopped = True
-        for _ in range(self.count):
-            self._blocks.put(None)
-        for process in list(self._processes.values()):
-            process.terminate()
+        """See `Remote`."""
+        self._process.kill()
 
-    def _look_after(self, number: int) -> None:
-        connection: Connection | None = None
-        while (block := self._blocks.get()) is not None and not self._stopped:
-            future, rows = block
-            for left in reversed(range(_TRIES)):
-                try:
-                    if connection is None:
-                        connection = self._start(number)
-                    connection.send(rows)
-                    embedded, why, seconds = connection.recv()
-                except (EOFError, OSError):
-                    connection = None
-                    if self._stopped:
-                        return
-                    self._tell_of_end(number, future, again=left > 0)
-                    continue
-                for stage in ("tokenize", "run"):
-                    self._clock.add(stage, seconds[stage])
-                if embedded is not None:
-                    future.set_result(embedded)
-                else:
-                    future.set_exception(BackendRunError(why))
-                break
-
-    def _start(self, number: int) -> Connection:
-        context = multiprocessing.get_context("spawn")  # a fork would copy other threads' locks
-        ours, theirs = context.Pipe()
-        process = context.Process(target=work, args=(theirs, self._job), daemon=True)
-        process.start()
-        theirs.close()  # or its end would never be seen here
-        self._processes[number] = process
-        if self._stopped:
-            process.terminate()
-        return ours
-
-    def _tell_of_end(self, number: int, future: Future[Embedded], *, again: bool) -> None:
-        process = self._processes[number]
-        process.join(5)
-        how = f"A worker process ended with exit code {process.exitcode}"
-        if again:
-            logger.warning("%s; its rows are run again in a new one", how)
-            return
-        future.set_exception(
-            BackendRunError(
-                f"{how}, twice at the same rows. Killed (-9), it had no memory: take fewer "
-                "--workers. In a script of yours, the call must stand below "
-                "if __name__ == '__main__':, for each process reads the script. What is stored "
-                "stays, and the same command goes on from there."
-            )
-        )
+    def _receive(self) -> Any:  # an answer, or None from one that is ready
+        try:
+            return self._connection.recv()
+        except (EOFError, OSError) as error:
+            self._process.join(5)
+            code = self._process.exitcode
+            raise WorkerDiedError(f"its process ended with exit code {code}") from error
 
 
 def work(connection: Connection, job: Job) -> None:
     """Embed blocks until the other end is gone: the body of a process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl+C goes to all; the parent ends us
-    model: Model | None = None
+    logging.getLogger("edgebert").setLevel(logging.ERROR)  # the parent has told the rest
+    try:
+        model = job.open()
+    except EdgeBertError as error:
+        connection.send(Answer.of(error))
+        return
     with suppress(EOFError, OSError):
-        while True:
-            rows, clock = connection.recv(), Clock()
-            found, why = None, ""
-            try:
-                model = model or Model(Runtime(job.bundle, **asdict(job.engine)), job.settings)
-                with clock.of("tokenize"):
-                    prepared = model.prepare(rows)
-                with clock.of("run"):
-                    found = model.embed(prepared)
-            except EdgeBertError as error:
-                why = str(error)
-            except Exception:  # whatever it is, the parent must hear of it
-                why = f"A worker process failed: {traceback.format_exc()}"
-            answer: Answer = found, why, clock.read()
-            connection.send(answer)
+        connection.send(None)
+    while True:
+        try:
+            rows = connection.recv()
+        except (EOFError, OSError):
+            return
+        done = answer(model, rows)
+        with suppress(OSError):
+            connection.send(done)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent import futures
 from concurrent.futures import Future
@@ -16,13 +17,17 @@ _POLL_SECONDS = 0.1  # how long a stop may go unnoticed
 
 
 class Worker:
-    """Runs jobs one after the other in a thread of its own."""
+    """Runs jobs in a thread of its own, one after the other; or in so many threads."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, *, threads: int = 1) -> None:
         self._jobs: queue.SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None]
         self._jobs = queue.SimpleQueue()
-        # A daemon: a process that is told to stop doesn't wait for it.
-        threading.Thread(target=self._work, name=name, daemon=True).start()
+        # Daemons: a process that is told to stop doesn't wait for them.
+        self._threads = [
+            threading.Thread(target=self._work, name=name, daemon=True) for _ in range(threads)
+        ]
+        for thread in self._threads:
+            thread.start()
 
     def submit(self, job: Callable[[], T]) -> Future[T]:
         """Queue a job; its result or its error is the future's."""
@@ -39,7 +44,14 @@ class Worker:
                 break
             if waiting:
                 waiting[0].cancel()
-        self._jobs.put(None)
+        for _ in self._threads:
+            self._jobs.put(None)
+
+    def join(self, seconds: float) -> None:
+        """Wait for the end of what is under way, at most so long; after `stop`."""
+        end = time.monotonic() + seconds
+        for thread in self._threads:
+            thread.join(max(0.0, end - time.monotonic()))
 
     def _work(self) -> None:
         while (waiting := self._jobs.get()) is not None:

@@ -1,31 +1,27 @@
-"""Worker processes: the same vectors, and a death costs no row and no hang."""
+"""Worker processes: how many there are, and the same vectors when some die."""
 
-import logging
-import os
-import signal
 import subprocess
 import sys
 import textwrap
+from typing import ClassVar
 
 import pytest
 
-from edgebert.errors import BackendRunError, InputError
-from edgebert.features import extract, open_store, processes
+from edgebert.errors import InputError
+from edgebert.features import extract, processes
 from edgebert.features.processes import bounded
-from tests.features.extraction.memory_store import held
+from tests.features.scale_contract import ScaleContract
 
 TEXTS = [f"good film {word}" for word in ("a", "very bad plot", "not fun", "dull", "hello world")]
 
 
-@pytest.fixture(autouse=True)
-def _many(monkeypatch, small_blocks):  # noqa: ARG001
-    monkeypatch.setattr("edgebert.features.pipeline.BLOCK_ROWS", 1)
-    monkeypatch.setattr(processes, "default_threads", lambda: 2)
+@pytest.mark.slow
+class TestProcesses(ScaleContract):
+    how: ClassVar = {"workers": 2}
 
-
-def found(uri):
-    with open_store(uri, read_only=True) as store:
-        return held(store)
+    @pytest.fixture(autouse=True)
+    def _room(self, monkeypatch):
+        monkeypatch.setattr(processes, "memory_limit", lambda: 4 << 30)
 
 
 def test_workers_are_as_many_as_half_of_the_memory_has_room_for(monkeypatch, caplog):
@@ -46,44 +42,6 @@ def test_a_wrong_number_of_workers_is_refused(embedder_dir, tmp_path, workers):
 def test_an_open_runtime_has_no_workers(embedder, tmp_path):
     with pytest.raises(InputError, match="give its path"):
         extract(embedder, TEXTS, f"sqlite:{tmp_path / 's.db'}", workers=2)
-
-
-@pytest.mark.slow
-def test_processes_give_the_same_vectors_and_one_that_is_killed_is_replaced(
-    embedder_dir, tmp_path, monkeypatch, caplog
-):
-    caplog.set_level(logging.WARNING)
-    extract(embedder_dir, TEXTS, f"sqlite:{tmp_path / 'alone.db'}")
-    start, killed = processes.Team._start, []
-
-    def poisoned(self, number):
-        connection = start(self, number)
-        if not killed:  # the first one dies with its first block
-            killed.append(self._processes[number].pid)
-            os.kill(killed[0], signal.SIGKILL)
-        return connection
-
-    monkeypatch.setattr(processes.Team, "_start", poisoned)
-    uri = f"sqlite:{tmp_path / 'team.db'}"
-    summary = extract(embedder_dir, TEXTS, uri, workers=2)
-    # each text is [CLS] the good film … [SEP], and they have 9 more words
-    assert (summary.added, summary.tokens) == (5, 5 * 5 + 9)
-    assert summary.seconds["run"] > 0
-    assert found(uri) == found(f"sqlite:{tmp_path / 'alone.db'}")
-    assert "ended with exit code -9; its rows are run again" in caplog.text
-
-
-def test_a_block_at_which_every_process_dies_stops_the_run(embedder_dir, tmp_path, monkeypatch):
-    start = processes.Team._start
-
-    def poisoned(self, number):
-        connection = start(self, number)
-        self._processes[number].kill()
-        return connection
-
-    monkeypatch.setattr(processes.Team, "_start", poisoned)
-    with pytest.raises(BackendRunError, match="twice at the same rows"):
-        extract(embedder_dir, TEXTS, f"sqlite:{tmp_path / 's.db'}", workers=2)
 
 
 @pytest.mark.slow
