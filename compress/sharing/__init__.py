@@ -1,1 +1,1 @@
-"""Layers that share weights and embeddings in two factors: a BERT's weights in an ALBERT."""
+"""Layers that share weights, embeddings in two factors: a BERT as an ALBERT, or sharing a part."""

@@ -9,7 +9,7 @@ import torch
 
 from compress.models.architecture import PRUNED_HEADS
 from compress.models.shared_bert import MODELS, MODULES, SharedBertConfig
-from compress.sharing.albert import Plan, Start
+from compress.sharing.albert import TOKENIZERS, Plan, Start
 from edgebert.errors import ModelError
 
 if TYPE_CHECKING:
@@ -54,6 +54,7 @@ def _shared_like(model: PreTrainedModel, plan: Plan) -> Any:
     config = SharedBertConfig.from_dict(
         {**settings, "shared_part": plan.share, "num_hidden_groups": plan.groups}
     )
+    config.tokenizer_class = theirs.get("tokenizer_class") or TOKENIZERS["bert"]
     pooler = {"add_pooling_layer": model.pooler is not None} if name == "SharedBertModel" else {}
     with torch.random.fork_rng(devices=[]):  # every weight is replaced
         return maker(config, **pooler)

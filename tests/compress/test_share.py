@@ -153,16 +153,15 @@ def test_an_interrupted_run_goes_on_to_the_same_weights(shared, lab, tmp_path, m
 
 
 @pytest.mark.parametrize("named", [True, False])
-def test_the_tokenizer_stays_what_it_was(lab, tmp_path, named):
+@pytest.mark.parametrize("how", [{"embedding_size": 16}, {"share": "ffn", "num_hidden_groups": 1}])
+def test_the_tokenizer_stays_what_it_was(lab, tmp_path, named, how):
     model = tmp_path / "model"
     shutil.copytree(lab.teacher, model)
     if not named:  # as in older checkpoints, where the family alone says which class it is
         settings = json.loads((model / "tokenizer_config.json").read_text())
         del settings["tokenizer_class"]
         (model / "tokenizer_config.json").write_text(json.dumps(settings))
-    config = share_settings(
-        lab, tmp_path / "out", model=str(model), embedding_size=16, num_train_epochs=0
-    )
+    config = share_settings(lab, tmp_path / "out", model=str(model), num_train_epochs=0, **how)
     compress.share(config)
     before, after = (
         transformers.AutoTokenizer.from_pretrained(p) for p in (model, config.output_dir)
