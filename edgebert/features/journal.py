@@ -114,14 +114,11 @@ class Journal:
             table: Name of the journal's table in the store's own database.
         """
         self._store = store
-        path = store.journal_path()
-        own = store.sql() if path is None else None
+        own = store.sql()
         self._together = own is not None
-        self._local = None if own is not None else LocalSql(path)
-        database = own or self._local
-        assert database is not None
-        self._sql: Sql = database
-        self._table = table if self._together else "edgebert_journal"
+        self._local = LocalSql(store.journal_path()) if own is None else None
+        self._sql: Sql = own or self._local  # type: ignore[assignment]  # one of them is there
+        self._table = table
         self._sql.execute(
             f'CREATE TABLE IF NOT EXISTS {self._table} ("key" TEXT PRIMARY KEY, '
             "digest TEXT NOT NULL, ids TEXT NOT NULL, entries INTEGER NOT NULL)"

@@ -20,7 +20,7 @@ from edgebert.features.settings import VectorSettings
 from edgebert.inputs import check_count
 from edgebert.pooling import HIDDEN
 from edgebert.runtime import Runtime
-from edgebert.tasks.embedding import _token_vectors
+from edgebert.tasks.embedding import token_vectors
 from edgebert.tasks.vectors import VectorForm
 from edgebert.text.windows import Window, WindowedTexts
 
@@ -222,7 +222,7 @@ class Model:
         self, rows: Sequence[Row], windowed: WindowedTexts
     ) -> tuple[list[list[Entry]], Vectors]:
         found = [
-            _token_vectors(one.text, one.merged(HIDDEN), prompt=len(self._prompt))
+            token_vectors(one.text, one.merged(HIDDEN), prompt=len(self._prompt))
             for one in self._runtime._token_outputs(windowed, (HIDDEN,))
         ]
         entries = [entries_of(row, one.offsets) for row, one in zip(rows, found, strict=True)]

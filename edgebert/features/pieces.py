@@ -12,11 +12,11 @@ from edgebert.text.windows import Window
 
 def entries_of(row: Row, spans: Sequence[tuple[int, int]]) -> list[Entry]:
     """Make an entry of each stretch of a row's text, given by its start and end in characters."""
-    assert row.key is not None  # a row without one has a fault
+    key = row.place if row.key is None else row.key
     return [
         Entry(
-            id=entry_id(row.key, chunk, row.text[start:end]),
-            key=row.key,
+            id=entry_id(key, chunk, row.text[start:end]),
+            key=key,
             chunk=chunk,
             start=start,
             end=end,

@@ -35,8 +35,10 @@ class Quarantine:
             most: The row after so many stops the run; None never stops it.
 
         Raises:
-            InputError: Something else stands at ``path``.
+            InputError: Something else stands at ``path``, or ``most`` is no number.
         """
+        if most is not None and (isinstance(most, bool) or not isinstance(most, int) or most < 0):
+            raise InputError(f"max_bad is {most!r}; it must be a whole number, 0 or more, or None.")
         self.path, self._most = path, most
         self.count = self.without_key = 0
         self._stream: TextIO | None = None

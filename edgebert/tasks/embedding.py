@@ -166,7 +166,7 @@ class EmbeddingMethods(RuntimeCore):
         whole = [prompt + text for text in check_texts(texts)]
         windowed = self._windowed(whole, None, on_long, prompt=len(prompt))
         return [
-            _token_vectors(one.text, one.merged(HIDDEN), prompt=len(prompt))
+            token_vectors(one.text, one.merged(HIDDEN), prompt=len(prompt))
             for one in self._token_outputs(windowed, (HIDDEN,), batch_size=batch_size)
         ]
 
@@ -177,7 +177,7 @@ class EmbeddingMethods(RuntimeCore):
         return self._manifest.prompts.get(role, "")
 
 
-def _token_vectors(encoding: Encoding, vectors: FloatArray, *, prompt: int) -> TokenVectors:
+def token_vectors(encoding: Encoding, vectors: FloatArray, *, prompt: int) -> TokenVectors:
     """Keep the real tokens behind the first ``prompt`` characters."""
     kept = [
         i

@@ -68,6 +68,17 @@ def test_other_settings_are_refused(embedder, uri, settings, why):
         extract(embedder, TEXTS, uri, **settings)
 
 
+@pytest.mark.parametrize("dtype", ["float16", "int8", "binary"])
+def test_the_same_settings_are_the_same_identity_after_a_rerun(embedder, uri, dtype):
+    settings = {"dtype": dtype, "truncate_dim": 8, "on_long": "chunks"}
+    extract(embedder, TEXTS, uri, **settings)
+    assert extract(embedder, TEXTS, uri, **settings).unchanged == 4
+    hits = search(uri, TEXTS[0], embedder, role="document")
+    best = {hit.entry.text for hit in hits if hit.score == hits[0].score}  # 8 bits may be the same
+    assert hits[0].score > 0.99
+    assert TEXTS[0] in best
+
+
 def test_another_model_after_a_stopped_run_is_refused_too(embedder, other_dir, uri, monkeypatch):
     monkeypatch.setattr("edgebert.features.pipeline.BLOCK_ROWS", 1)
 

@@ -104,6 +104,31 @@ def test_a_row_that_gets_no_vector_is_bad_and_its_neighbours_keep_theirs(
     assert extract(embedder, rows, uri).added == 1  # only what was stored was marked
 
 
+def test_an_engine_that_gives_one_row_for_all_gives_no_row_the_vector_of_another(
+    embedder, uri, monkeypatch
+):
+    rows = ["good film", "dull film", "very bad"]
+    expected = embedder.encode(rows, role="document", batch_size=1)
+    run = embedder._engine.run
+
+    def one(batch):
+        return {name: values[:1] for name, values in run(batch).items()}
+
+    monkeypatch.setattr(embedder._engine, "run", one)
+    assert extract(embedder, rows, uri).added == 3  # each was run again by itself
+    with open_store(uri) as store:
+        ids = list(store.ids())
+        for entry, vector in zip(store.entries(ids), store.get(ids), strict=True):
+            number = int(entry.key.removeprefix("rows:"))
+            np.testing.assert_allclose(vector, expected[number - 1], atol=1e-6)
+
+
+@pytest.mark.parametrize("most", [-1, True, "5"])
+def test_a_wrong_number_of_bad_rows_is_refused(embedder, uri, most):
+    with pytest.raises(InputError, match="max_bad is"):
+        extract(embedder, ["good"], uri, max_bad=most)
+
+
 def test_a_vector_of_zeros_is_a_bad_row(embedder, uri, tmp_path, monkeypatch):
     run = embedder._engine.run
 
