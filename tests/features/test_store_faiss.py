@@ -24,7 +24,9 @@ class TestFaiss(IndexContract):
     def keys(self, path, vectors):
         binary = vectors.dtype == np.uint8
         index = (faiss.read_index_binary if binary else faiss.read_index)(str(path))
-        held = np.stack([index.reconstruct(row) for row in range(index.ntotal)])
+        held = np.array([index.reconstruct(row) for row in range(index.ntotal)])
+        if not len(held):
+            held = held.reshape(0, vectors.shape[1])
         if binary:
             np.testing.assert_array_equal(held, vectors)
         elif vectors.dtype != np.int8:

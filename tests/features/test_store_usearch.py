@@ -66,7 +66,7 @@ def test_usearch_alone_finds_lines_of_the_entries(place, tmp_path):
     found = index.search(query_of(), 5)
     lines = (tmp_path / "store" / "entries.jsonl").read_text(encoding="utf-8").splitlines()
     assert [json.loads(lines[row])["id"] for row in found.keys] == [hit.entry.id for hit in hits]
-    np.testing.assert_allclose(1 - found.distances, [hit.score for hit in hits], atol=1e-5)
+    np.testing.assert_allclose(1 - found.distances, [hit.score for hit in hits], atol=2e-3)
 
 
 def test_an_index_grows_without_being_built_anew(place, monkeypatch):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar
@@ -12,11 +13,13 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from edgebert.errors import InputError
 from edgebert.features.entries import Identity, Vectors
 from edgebert.features.stores import staging
 from edgebert.features.stores.base import full_vectors
 from edgebert.features.stores.catalog import PAGE, Position
 from edgebert.features.stores.npy import NpyStore
+from edgebert.features.stores.pair import VECTORS
 from edgebert.types import FloatArray
 
 logger = logging.getLogger(__name__)
@@ -35,6 +38,18 @@ def comparable(vectors: Vectors, identity: Identity) -> Vectors:
     lengths = np.sqrt((full * full).sum(axis=1, keepdims=True))
     unit = np.divide(full, lengths, out=np.zeros_like(full), where=lengths > 0)
     return np.asarray(unit, np.float32)
+
+
+@contextmanager
+def opening(path: Path) -> Iterator[None]:
+    """Tell what to do about an index that its library can't open."""
+    try:
+        yield
+    except (RuntimeError, ValueError) as error:
+        raise InputError(
+            f"{path} can't be opened ({error}). Remove it: the next one that opens the store to "
+            "write builds it anew, and until then all vectors are compared."
+        ) from error
 
 
 class IndexedStore(NpyStore):
@@ -78,13 +93,15 @@ class IndexedStore(NpyStore):
 
     def _stage(self, place: Path) -> bool:
         log, indexed = self._catalog.parts()[0], self._indexed()
+        if not (self._folder / self.index_name).exists():
+            indexed = 0  # somebody removed it, to have another
         kept = self._kept(indexed) if log.live < log.rows else None
         compacted = super()._stage(place)
-        if not compacted and indexed == log.rows:
+        if not compacted and indexed == log.rows:  # both may be 0
             return False
         logger.info("%s: indexing %d vectors", self._place, log.live)
         source = place if compacted else self._folder
-        vectors = np.load(source / "vectors.npy", mmap_mode="r")
+        vectors = np.load(source / VECTORS, mmap_mode="r" if log.live else None)
         old = self._folder / self.index_name if indexed else None
         self._forget_index()
         self._build(place / self.index_name, vectors, old, kept)
@@ -100,11 +117,12 @@ class IndexedStore(NpyStore):
         assert self._identity is not None
         log, indexed = self._catalog.parts()[0], self._indexed()
         count = 2 * k + 16 + log.rows - log.live  # some may be gone, some rounded to less
-        if count >= indexed:
+        path = staging.path_now(self._folder, self._generation, self.index_name)
+        if count > indexed // 2 or not path.exists():
             return None
         if self._open_index is None:
-            path = staging.path_now(self._folder, self._generation, self.index_name)
-            self._open_index = self._load(path)
+            with opening(path):
+                self._open_index = self._load(path)
         binary = self._identity.dtype == "binary"
         query = np.packbits(vector > 0) if binary else _unit(vector)
         found = self._catalog.at(0, self._ask(self._open_index, query[None], count).tolist())

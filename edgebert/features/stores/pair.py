@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
-import numpy.typing as npt
 
 from edgebert.errors import InputError
 from edgebert.features.entries import Entry, Identity, Vectors
@@ -66,7 +65,6 @@ class Pair:
             self._vectors.close()
             raise
         self.rows = self.size = 0
-        self._map: Vectors = np.empty((0, self._width), self._form)
 
     @classmethod
     def create(cls, folder: Path, identity: Identity) -> Pair:
@@ -123,12 +121,15 @@ class Pair:
         stream.write(data)
         stream.flush()
 
-    def vectors(self, rows: Sequence[int] | npt.NDArray[np.int64]) -> Vectors:
+    def vectors(self, rows: Sequence[int]) -> Vectors:
         """Give rows as they were written, ``[len(rows), width]``."""
-        if len(self._map) < self.rows:  # of the open file: another may have its name by now
-            shape = (self.rows, self._width)
-            self._map = np.memmap(self._vectors, self._form, "r", HEADER_BYTES, shape)
-        return np.array(self._map[np.asarray(rows, np.int64)])
+        if not rows:
+            return np.empty((0, self._width), self._form)
+        first = min(rows)  # the map ends with the call, or all that was read would stay resident
+        shape = (max(rows) + 1 - first, self._width)
+        start = HEADER_BYTES + first * self._width * self._form.itemsize
+        mapped = np.memmap(self._vectors, self._form, "r", start, shape)
+        return np.array(mapped[np.asarray(rows, np.int64) - first])
 
     def lines(self, places: Sequence[int]) -> list[bytes]:
         """Give the lines that begin at some bytes."""
@@ -144,6 +145,5 @@ class Pair:
 
     def close(self) -> None:
         """Let go of the files."""
-        self._map = np.empty((0, self._width), self._form)
         self._vectors.close()
         self._lines.close()

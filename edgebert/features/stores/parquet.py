@@ -64,7 +64,7 @@ class ParquetStore(SegmentStore):
         """Write a file of the log, unless others would then see an entry in two forms."""
         log, *files = self._catalog.parts().values() if self._identity else [Part(0, 0, 0)]
         if log.live >= self.part_rows and all(part.live == part.rows for part in files):
-            self.publish()
+            self._publish()
 
     def _stage(self, place: Path) -> bool:
         parts = self._catalog.parts()

