@@ -30,6 +30,7 @@ PARTS = {
         "features",
         "serving",
         "commands",
+        "adapters",
     ),
     "compress": (
         "models",
