@@ -145,7 +145,7 @@ def test_a_wrong_usage_ends_with_2(arguments):
 def test_the_public_names_load_no_store_and_no_engine():
     code = (
         "import sys, edgebert.features; edgebert.features.open_store; edgebert.features.extract\n"
-        "heavy = {'pyarrow', 'apsw', 'onnxruntime', 'openvino', 'lancedb', 'sqlite_vec', 'torch'}\n"
+        "heavy = {'pyarrow', 'apsw', 'onnxruntime', 'openvino', 'lancedb', 'ray', 'torch'}\n"
         "assert not heavy & set(sys.modules), heavy & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -5,6 +5,7 @@ from contextlib import suppress
 
 import pytest
 
+from edgebert.errors import InputError
 from edgebert.features import extract, open_store
 from edgebert.features.journal import Journal
 from edgebert.features.stores import STORES
@@ -47,6 +48,31 @@ def test_every_store_holds_the_same_after_a_run_a_rerun_and_an_update(
     assert (summary.changed, summary.removed, summary.held) == (2, 1, 9)
     extract(embedder, NEW, plain, update=True, **COLUMNS)
     assert found(uri) == found(plain)
+
+
+def test_a_second_run_at_once_is_refused_by_every_store(embedder, uri):
+    def rows():
+        yield OLD[0]
+        with pytest.raises(InputError, match="Another run is writing"):
+            extract(embedder, OLD, uri, **COLUMNS)
+        yield from OLD[1:]
+
+    assert extract(embedder, rows(), uri, **COLUMNS).added == 10
+    assert extract(embedder, OLD, uri, **COLUMNS).unchanged == 10  # the lock is free again
+
+
+def test_a_store_made_anew_takes_the_place_of_every_store_that_is_files(embedder, uri, tmp_path):
+    extract(embedder, OLD, uri, **COLUMNS)
+    anew = {"role": "query", "into_new": True, **COLUMNS}
+    if uri.startswith("postgresql"):
+        with pytest.raises(InputError, match="isn't offered for postgresql"):
+            extract(embedder, NEW, uri, **anew)
+        return
+    assert extract(embedder, NEW, uri, **anew).held == 9
+    plain = f"sqlite:{tmp_path / 'plain.db'}"
+    extract(embedder, NEW, plain, role="query", **COLUMNS)
+    assert found(uri) == found(plain)
+    assert extract(embedder, NEW, uri, role="query", **COLUMNS).unchanged == 9  # with its journal
 
 
 def test_every_store_holds_the_same_after_a_cut_between_any_two_steps(
