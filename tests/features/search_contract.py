@@ -145,6 +145,31 @@ class SearchContract:
                 hits = store.search(query_of(), 20, where={name: "it's 1"}, exact=True)
                 assert [hit.entry for hit in hits] == [entry]
 
+    @pytest.mark.parametrize(
+        "where",
+        [
+            {"key": 17},
+            {"third": 1 / 3 + 1e-12},
+            {"yes": 1},
+            {"yes": "true"},
+            {"one": True},
+            {"word": True},
+            {"word": "True"},
+            {"one": "1"},
+            {"none": "null"},
+            {"none": ""},
+        ],
+        ids=str,
+    )
+    def test_a_filter_tells_values_and_kinds_apart(self, place, where):
+        metadata = {"third": 1 / 3, "yes": True, "one": 1, "word": "true", "none": None}
+        with open_store(place) as store:
+            store.bind(identity_of())
+            store.write([entry_of("17", metadata)], vectors_of(1))
+            for exact in (True, False):
+                assert store.search(query_of(), 5, where=where, exact=exact) == []
+                assert len(store.search(query_of(), 5, where=metadata, exact=exact)) == 1
+
     def test_a_query_that_has_no_answer_is_refused(self, filled):
         for wrong in (np.nan, np.inf):
             query = query_of()

@@ -9,6 +9,7 @@ import pytest
 
 from edgebert.errors import StoreError
 from edgebert.features.stores import open_store, table
+from edgebert.features.stores.exact import nearest
 from tests.features.search_contract import query_of
 from tests.features.store_contract import StoreContract
 from tests.features.store_data import entries_of, identity_of, vectors_of
@@ -83,6 +84,19 @@ class TableContract(StoreContract):
                 assert len(other) == 0
                 assert other.search(query_of(), 3) == []
             assert len(other) == 3
+
+    def test_a_search_sees_one_state_of_the_store(self, store, place, monkeypatch):
+        store.write(entries_of(5), vectors_of(5))
+
+        def interfered(*arguments):
+            best = nearest(*arguments)
+            with open_store(place) as other:
+                other.delete([name for name, _ in best])
+            return best
+
+        monkeypatch.setattr(table, "nearest", interfered)
+        assert len(store.search(query_of(), 5, exact=True)) == 5
+        assert len(store) == 0
 
     def test_a_failed_statement_undoes_the_transaction_and_no_more(self, store):
         store.write(entries_of(2), vectors_of(2))

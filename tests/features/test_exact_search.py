@@ -54,13 +54,17 @@ def test_a_query_of_zeros_is_like_nothing():
     assert found == [(name, 0.0) for name in sorted(names_of(40))[:9]]
 
 
-def test_nearly_the_same_is_told_apart():
-    names, identity = names_of(500), identity_of()
-    query = vectors_of(1)[0]
-    vectors = np.repeat(query[None], 500, axis=0)
-    vectors[:, 0] += np.linspace(0.1, 0.6, 500, dtype=np.float32) * np.abs(query[0])
-    found = [name for name, _ in nearest(blocks_of(names, vectors, 64), query, 20, identity)]
-    assert found == names[:20]
+def test_what_float32_can_t_tell_apart_is_told_apart():
+    random = np.random.default_rng(0)
+    query = random.standard_normal(384).astype(np.float32)
+    noise = random.standard_normal((3000, 384)) * random.uniform(3e-4, 1e-3, (3000, 1))
+    vectors = (query + noise).astype(np.float32)
+    full = vectors.astype(np.float64)
+    lengths = np.linalg.norm(full, axis=1) * np.linalg.norm(query.astype(np.float64))
+    cosines = (full @ query.astype(np.float64) / lengths).astype(np.float32)
+    order = sorted(zip(-cosines, names_of(3000), strict=True))
+    found = nearest(blocks_of(names_of(3000), vectors, 700), query, 50, identity_of(dim=384))
+    assert [name for name, _ in found] == [name for _, name in order[:50]]
 
 
 def test_the_same_vector_has_the_same_score_wherever_it_stands():

@@ -46,7 +46,7 @@ def test_sqlite_vec_finds_what_an_exact_search_finds(tmp_path, dtype, where):
     with open_store(f"sqlite:{tmp_path / 'store.db'}") as store:
         store.bind(identity_of(dtype))
         store.write(entries_of(500), vectors_of(500, dtype))
-        store.write(entries_of(1), vectors_of(1, dtype) * 0)
+        store.write(entries_of(60), vectors_of(60, dtype) * 0)
         assert store._indexed(query_of(), 5, {}, exact=False) is not None
         for seed in range(5):
             quick = store.search(query_of(seed), 20, where=where)
