@@ -18,7 +18,7 @@ def place_of(uri: str) -> Path | None:
     scheme, separator, location = uri.partition(":")
     if not separator:
         return Path(scheme)
-    return None if location.startswith("//") or "://" in location else Path(location)
+    return None if scheme.startswith("postgres") or "://" in location else Path(location)
 
 
 @contextmanager

@@ -1,0 +1,46 @@
+"""Where the lock of a store is."""
+
+from pathlib import Path
+
+import pytest
+
+from edgebert.errors import InputError
+from edgebert.features.lock import locked, place_of
+
+
+@pytest.mark.parametrize(
+    ("uri", "place"),
+    [
+        ("notes.db", Path("notes.db")),
+        ("sqlite:a/notes.db", Path("a/notes.db")),
+        ("sqlite:///a/notes.db", Path("/a/notes.db")),
+        ("lancedb:folder", Path("folder")),
+        ("qdrant:folder", Path("folder")),
+        ("qdrant:http://host:6333/notes", None),
+        ("postgresql://user@host/db?table=notes", None),
+        ("postgres://host/db", None),
+    ],
+)
+def test_a_store_of_files_has_a_place_and_a_server_has_none(uri, place):
+    found = place_of(uri)
+    assert found == place or (found and place and found.resolve() == place.resolve())
+
+
+def test_a_lock_is_taken_once_and_free_again_after_its_block(tmp_path):
+    place = tmp_path / "s"
+    for _ in range(2):
+        with locked(place), pytest.raises(InputError, match="Another run"), locked(place):
+            pass
+
+
+def test_an_error_gives_a_lock_back(tmp_path):
+    with pytest.raises(KeyError), locked(tmp_path / "s"):
+        raise KeyError
+    with locked(tmp_path / "s"):
+        pass
+
+
+def test_a_folder_that_cannot_be_written_to_is_named(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match="can't be made"), locked(tmp_path / "file" / "s"):
+        pass
