@@ -52,12 +52,15 @@ class ProcessWorker:
     """One process; see `edgebert.features.team.Remote`."""
 
     def __init__(self, job: Job) -> None:
-        """Start it, and wait until it is ready."""
+        """Start it."""
         context = multiprocessing.get_context("spawn")  # a fork would copy other threads' locks
         self._connection, theirs = context.Pipe()
         self._process = context.Process(target=work, args=(theirs, job), daemon=True)
         self._process.start()
         theirs.close()  # or its end would never be seen here
+
+    def open(self) -> None:
+        """See `Remote`."""
         try:
             failure = self._receive()
         except WorkerDiedError as death:
@@ -68,11 +71,6 @@ class ProcessWorker:
         if failure is not None:
             self.stop()
             failure.unpack()
-
-    @property
-    def pid(self) -> int | None:
-        """Number of the process."""
-        return self._process.pid
 
     def embed(self, rows: list[Row]) -> tuple[Embedded, Mapping[str, float]]:
         """See `Remote`."""

@@ -30,6 +30,7 @@ from edgebert.features.team import Team, WorkerDiedError
 
 logger = logging.getLogger(__name__)
 
+_PATIENCE_SECONDS = 60.0
 _STORE_BYTES = 256 << 20  # shared memory of a Ray of ours; blocks under way need some MB each
 
 
@@ -93,12 +94,17 @@ class RayWorker:
     """One actor; see `edgebert.features.team.Remote`."""
 
     def __init__(self, job: Job) -> None:
-        """Begin it, wherever Ray has room, and wait until it is ready."""
+        """Begin it, wherever Ray has room."""
         ray = _ray()
         kind = ray.remote(num_cpus=job.engine.threads, max_restarts=0, max_task_retries=0)(Actor)
         self._actor = kind.remote(job)
-        if failure := self._wait(self._actor.open.remote()):
-            self.stop()
+
+    def open(self) -> None:
+        """See `Remote`."""
+        ready = self._actor.open.remote()
+        if not _ray().wait([ready], timeout=_PATIENCE_SECONDS)[0]:
+            logger.warning("A worker isn't ready yet; it may wait for a free CPU of Ray's")
+        if failure := self._wait(ready):
             failure.unpack()
 
     def embed(self, rows: list[Row]) -> tuple[Embedded, Mapping[str, float]]:

@@ -1,20 +1,23 @@
 """Workers in other processes, here or elsewhere, each of which may die: no row is lost by that.
 
-A thread a worker sends it a block and waits. When a worker dies its block is done again by a new
-one. A block over which several died is done row by row, and a row over which as many die is bad.
-Nothing but the process that called writes, so that a dead worker leaves nothing behind.
+A thread a worker sends it what is to be done and waits; it takes nothing before its worker is
+ready, so that no row waits for a worker that finds no room. When one dies its block is done again
+by another. A block over which several died is done row by row, and a row over which as many die is
+bad. Nothing but the process that called writes, so that a dead worker leaves nothing behind.
 """
 
 from __future__ import annotations
 
 import logging
+import queue
 import threading
+import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import CancelledError, Future
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import numpy as np
 
@@ -23,12 +26,13 @@ from edgebert.features.model import Embedded
 from edgebert.features.rows import Row
 from edgebert.features.summary import Clock
 from edgebert.features.threads import Worker
-from runtimes.pool import Pool
 
 logger = logging.getLogger(__name__)
 
 DEATHS = 3  # of workers over the same rows, before these are taken for the reason
 _STOP_SECONDS = 10.0
+
+_Done: TypeAlias = "tuple[Embedded, Mapping[str, float]]"
 
 
 class WorkerDiedError(Exception):
@@ -36,7 +40,11 @@ class WorkerDiedError(Exception):
 
 
 class Remote(Protocol):
-    """A model in another process, for one thread at a time."""
+    """A model in another process, for one thread at a time; it is begun when it's made."""
+
+    def open(self) -> None:
+        """Wait until it is ready; raises as `embed` does."""
+        ...
 
     def embed(self, rows: list[Row]) -> tuple[Embedded, Mapping[str, float]]:
         """Embed a block; give the seconds of each stage too.
@@ -56,33 +64,46 @@ class Team:
     """Embeds blocks of rows with workers; see `edgebert.features.chain.Embedder`."""
 
     def __init__(self, start: Callable[[], Remote], clock: Clock, *, count: int) -> None:
-        """Begin; a worker is started when there's a block for it.
+        """Begin; workers are started with the first block.
 
         Args:
-            start: Gives a worker that is ready, or raises as `Remote.embed` does.
+            start: Begins a worker.
             clock: Counts the seconds of each stage, of all workers together.
             count: How many there are at most.
         """
         self.count = count
         self._start, self._clock = start, clock
-        self._threads = Worker("edgebert-worker", threads=count)
-        self._idle = Pool(self._started, limit=count)
-        self._remotes: list[Remote] = []
+        self._blocks = Worker("edgebert-block", threads=count + 1)  # so that no worker is idle
+        self._tries: queue.SimpleQueue[tuple[Future[_Done], list[Row]] | None]
+        self._tries = queue.SimpleQueue()
+        self._threads: list[threading.Thread] = []
+        self._remotes: set[Remote] = set()
         self._lock, self._stopped = threading.Lock(), False
 
     def submit(self, rows: list[Row]) -> Future[Embedded]:
         """Queue a block; its vectors or its error are the future's."""
-        return self._threads.submit(partial(self._embed, rows))
+        if not self._threads:
+            self._threads = [
+                threading.Thread(target=self._work, name=f"edgebert-worker-{i}", daemon=True)
+                for i in range(self.count)
+            ]
+            for thread in self._threads:
+                thread.start()
+        return self._blocks.submit(partial(self._embed, rows))
 
     def stop(self) -> None:
         """End all workers, whatever they are at."""
         with self._lock:
             self._stopped = True
             remotes = list(self._remotes)
-        self._threads.stop()
+        self._blocks.stop()
         for remote in remotes:
             remote.stop()
-        self._threads.join(_STOP_SECONDS)
+        for _ in self._threads:
+            self._tries.put(None)
+        end = time.monotonic() + _STOP_SECONDS
+        for thread in self._threads:
+            thread.join(max(0.0, end - time.monotonic()))
 
     def _embed(self, rows: list[Row]) -> Embedded:
         with suppress(WorkerDiedError):
@@ -103,8 +124,9 @@ class Team:
         """Embed rows, with another worker when one dies."""
         for death in range(1, DEATHS + 1):
             try:
-                with self._idle.borrow() as remote:
-                    embedded, seconds = remote.embed(rows)
+                future: Future[_Done] = Future()
+                self._tries.put((future, rows))
+                embedded, seconds = future.result()
                 for stage in ("tokenize", "run"):
                     self._clock.add(stage, seconds[stage])
                 return embedded
@@ -137,24 +159,54 @@ class Team:
                 "them? What was stored stays; the same command goes on from there."
             ) from why
 
-    def _started(self) -> Remote:
-        """Start a worker."""
-        for _ in range(DEATHS):
+    def _work(self) -> None:
+        """Do what is to be done, with one worker after the other."""
+        remote: Remote | None = None
+        failure: BaseException | None = None
+        while True:
+            if remote is None and failure is None:
+                try:
+                    remote = self._started()
+                except BaseException as error:
+                    failure = error  # it ends the run as soon as there is something to be done
+            if (one := self._tries.get()) is None:
+                return
+            future, rows = one
             try:
-                remote = self._start()
-            except WorkerDiedError as error:
-                why = error
-                continue
+                if remote is None:
+                    raise failure or CancelledError
+                future.set_result(remote.embed(rows))
+            except WorkerDiedError as death:
+                self._forget(remote)
+                remote = None
+                future.set_exception(death)
+            except BaseException as error:
+                future.set_exception(error)
+            del one, future, rows  # or they would stay until the next
+
+    def _started(self) -> Remote:
+        """Give a worker that is ready."""
+        why: WorkerDiedError | None = None
+        for _ in range(DEATHS):
             with self._lock:
-                if not self._stopped:
-                    self._remotes.append(remote)
-                    return remote
-            remote.stop()
-            raise CancelledError
+                if self._stopped:
+                    raise CancelledError
+                remote = self._start()
+                self._remotes.add(remote)
+            try:
+                remote.open()
+                return remote
+            except WorkerDiedError as death:
+                self._forget(remote)
+                why = death
         raise BackendRunError(
             f"{DEATHS} workers ended before they were ready ({why}). Is there memory for "
             f"{self.count} of them? See above for what they said."
         ) from why
+
+    def _forget(self, remote: Remote | None) -> None:
+        with self._lock:
+            self._remotes -= {remote}
 
 
 def _joined(done: list[Embedded]) -> Embedded:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import queue
 import threading
-import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent import futures
 from concurrent.futures import Future
@@ -46,12 +45,6 @@ class Worker:
                 waiting[0].cancel()
         for _ in self._threads:
             self._jobs.put(None)
-
-    def join(self, seconds: float) -> None:
-        """Wait for the end of what is under way, at most so long; after `stop`."""
-        end = time.monotonic() + seconds
-        for thread in self._threads:
-            thread.join(max(0.0, end - time.monotonic()))
 
     def _work(self) -> None:
         while (waiting := self._jobs.get()) is not None:

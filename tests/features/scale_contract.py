@@ -38,7 +38,7 @@ class ScaleContract:
         return lambda kind: monkeypatch.setattr("edgebert.features.scaling.Job", kind)
 
     def extract(self, bundle, rows, uri):
-        return extract(bundle, rows, uri, engine=Engine(threads=2), **self.how)
+        return extract(bundle, rows, uri, **self.how)
 
     def test_a_killed_worker_costs_no_row_and_no_bit(self, bundle, tmp_path, send, caplog):
         caplog.set_level(logging.WARNING)

@@ -8,7 +8,7 @@ from typing import ClassVar
 import pytest
 
 from edgebert.errors import InputError
-from edgebert.features import extract, processes
+from edgebert.features import Engine, extract, processes
 from edgebert.features.processes import bounded
 from tests.features.scale_contract import ScaleContract
 
@@ -17,7 +17,7 @@ TEXTS = [f"good film {word}" for word in ("a", "very bad plot", "not fun", "dull
 
 @pytest.mark.slow
 class TestProcesses(ScaleContract):
-    how: ClassVar = {"workers": 2}
+    how: ClassVar = {"workers": 2, "engine": Engine(threads=2)}  # one each
 
     @pytest.fixture(autouse=True)
     def _room(self, monkeypatch):

@@ -28,6 +28,9 @@ class Worker:
         type(self).started += 1
         self.alive = True
 
+    def open(self):
+        pass
+
     def embed(self, rows):
         assert self.alive
         texts = [row.text for row in rows]
@@ -66,6 +69,7 @@ def test_a_worker_that_lives_is_used_again_and_its_seconds_are_counted(kind):
         team.submit(rows_of("a")).result(10)
     team.stop()
     assert (kind.started, kind.stopped) == (1, 1)
+    assert kind.blocks == [["a"]] * 3
     assert (clock.read()["tokenize"], clock.read()["run"]) == (3.0, 6.0)
 
 
@@ -115,14 +119,47 @@ def test_workers_that_die_of_any_text_end_the_run(kind, team):
         team.submit(rows_of("a", "bb")).result(10)
 
 
-def test_workers_that_are_never_ready_end_the_run():
-    def start():
+def test_workers_that_are_never_ready_end_the_run(kind, team):
+    def die(self):  # noqa: ARG001
         raise WorkerDiedError("exit code 7")
 
-    team = Team(start, Clock(), count=1)
+    kind.open = die
     with pytest.raises(BackendRunError, match=f"{DEATHS} workers ended before .*exit code 7"):
         team.submit(rows_of("a")).result(10)
+    assert kind.started == DEATHS
+
+
+def test_a_worker_that_can_not_be_begun_ends_the_run():
+    def start():
+        raise OSError("no more processes")
+
+    team = Team(start, Clock(), count=1)
+    with pytest.raises(OSError, match="no more processes"):
+        team.submit(rows_of("a")).result(10)
     team.stop()
+
+
+def test_a_worker_that_finds_no_room_holds_up_no_row(kind):
+    """The second one waits for room until the end, and the first one does all."""
+    room = threading.Event()
+
+    def wait(self):
+        if self.number > 1:
+            room.wait(10)
+            raise WorkerDiedError("stopped")
+
+    def begin():
+        worker = kind()
+        worker.number = kind.started
+        return worker
+
+    kind.open, kind.stop = wait, lambda self: room.set()  # noqa: ARG005
+    team = Team(begin, Clock(), count=2)
+    done = [team.submit(rows_of(text)) for text in "abcdef"]
+    assert [one.result(5).rows[0].text for one in done] == list("abcdef")
+    start = time.monotonic()
+    team.stop()
+    assert time.monotonic() - start < 5
 
 
 def test_an_error_of_ours_ends_the_run_at_once(kind, team):
