@@ -191,6 +191,17 @@ class SearchContract:
             assert {hit.entry.id: hit.score for hit in hits}[entries_of(3)[1].id] == 0
             assert [hit.score for hit in store.search(query_of() * 0, 3, exact=True)] == [0, 0, 0]
 
+    def test_an_entry_of_zeros_is_nearer_than_the_opposite(self, place):
+        vectors = vectors_of(100) / 10
+        vectors -= query_of() * np.maximum(vectors @ query_of() + 0.1, 0)[:, None]
+        vectors[50] = 0
+        with open_store(place) as store:
+            store.bind(identity_of())
+            store.write(entries_of(100), vectors)
+            hits = store.search(query_of(), 2, exact=True)
+            assert hits[0].entry == entries_of(100)[50]
+            assert hits[0].score == 0 > hits[1].score
+
     def test_an_empty_store_finds_nothing(self, place):
         with open_store(place) as store:
             assert store.search(query_of(), 3) == []
