@@ -33,7 +33,7 @@ def main() -> int:
 
     def told(self, *parts):
         write(self, *parts)
-        print("stored", flush=True)
+        print("stored", file=sys.__stdout__, flush=True)  # sys.stdout is the command's
 
     Model.embed, Journal.write = slow, told  # type: ignore[method-assign]
     return run_command(lambda: extract.run(args))
