@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from edgebert.errors import InputError, StoreError
-from edgebert.features.stores import open_store
+from edgebert.features.stores import open_store, staging
 from tests.features.killed_folder import states
 from tests.features.store_contract import StoreContract
 from tests.features.store_data import entries_of, entry_of, identity_of, vectors_of
@@ -191,6 +191,36 @@ class FolderContract(StoreContract):
                     store.close()
         with open_store(place) as store:
             np.testing.assert_array_equal(store.get([one.id for one in entries[1:]]), vectors[1:])
+
+    @pytest.mark.parametrize("step", ["begin", "sync", "take_places", "sync_directory"])
+    def test_an_interrupt_while_files_change_loses_nothing(self, place, monkeypatch, step):
+        fill(place, 11)
+        entries, vectors = data(20)
+        original, calls = getattr(staging, step), []
+
+        def interrupted(*values):
+            calls.append(values)
+            if len(calls) == (2 if step == "take_places" else 1):
+                raise KeyboardInterrupt
+            return original(*values)
+
+        with open_store(place) as store:
+            store.write(entries[11:14], vectors[11:14])
+            store.delete([entries[3].id])
+            monkeypatch.setattr(staging, step, interrupted)
+            with suppress(KeyboardInterrupt):
+                store._publish()
+            assert calls
+            monkeypatch.setattr(staging, step, original)
+            store.write(entries[14:], vectors[14:])  # and the same one goes on
+            assert len(store) == 19
+        with open_store(place, read_only=True) as store:
+            rest = [*entries[:3], *entries[4:]]
+            np.testing.assert_array_equal(
+                store.get([entry.id for entry in rest]), np.delete(vectors, 3, axis=0)
+            )
+            assert store.entries([entry.id for entry in rest]) == rest
+        assert len(self.outside(self.path(place))[0]) == 19
 
     def test_a_store_of_another_kind_is_refused_by_its_name(self, place):
         fill(place)

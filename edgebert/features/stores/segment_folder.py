@@ -159,17 +159,20 @@ class SegmentFolder(Store):
         if self._open_catalog is None:
             yield
             return
-        catalog = self._open_catalog
-        with storing(self._place), catalog.transaction("BEGIN"):
-            if self._identity is None and (text := catalog.fact("identity")):
-                self._identity = Identity.from_json(text)
-            generation = int(catalog.fact("generation") or 0)
-            if generation != self._generation:
-                self._forget_files()
-                self._generation = generation
-            if self._identity is not None and (self._open_log is None or self._read_only):
-                self._settle()
+        with storing(self._place), self._open_catalog.transaction("BEGIN"):
+            self._look_again()
             yield
+
+    def _look_again(self) -> None:
+        """Take the files that the catalog means now."""
+        if self._identity is None and (text := self._catalog.fact("identity")):
+            self._identity = Identity.from_json(text)
+        generation = int(self._catalog.fact("generation") or 0)
+        if generation != self._generation:
+            self._forget_files()
+            self._generation = generation
+        if self._identity is not None and (self._open_log is None or self._read_only):
+            self._settle()
 
     def _settle(self) -> None:
         """Take of the log what counts."""
@@ -191,6 +194,7 @@ class SegmentFolder(Store):
             return
         try:
             with self._catalog.transaction():
+                self._look_again()
                 yield
         finally:
             if self._identity is not None:
@@ -208,17 +212,19 @@ class SegmentFolder(Store):
     def _publish(self) -> None:
         """Bring the files into the form that others read, as `close` does."""
         self._finish()  # what an interrupt may have left
-        with self._catalog.transaction():
-            place = staging.begin(self._folder, self._generation + 1)
-            if self._stage(place):
-                staging.sync(place)
-                self._catalog.set_fact("generation", str(self._generation + 1))
-        self._finish()
+        try:
+            with self._catalog.transaction():
+                place = staging.begin(self._folder, self._generation + 1)
+                if self._stage(place):
+                    staging.sync(place)
+                    self._catalog.set_fact("generation", str(self._generation + 1))
+        finally:
+            self._finish()
 
     def _finish(self) -> None:
-        """Bring to its place what is staged, as far as the catalog says so, and remove the rest."""
+        """Bring to its place what is staged, if the catalog says so, else remove it."""
         generation = int(self._catalog.fact("generation") or 0)
-        if generation != self._generation:
+        if generation != self._generation or staging.staged(self._folder, generation).exists():
             self._forget_files()
             self._generation = generation
         staging.take_places(self._folder, generation)
