@@ -27,8 +27,8 @@ _CELLS = {"float32": "FLOAT", "float16": "FLOAT", "int8": "TINYINT", "binary": "
 class DuckStore(TableStore):
     """Keeps vectors as arrays of a fixed size, ``float16`` as ``FLOAT``.
 
-    One process at a time may write to it. DuckDB holds the index of ids in memory, about 100 bytes
-    an entry.
+    One process at a time may open it to write, and none to read meanwhile. DuckDB fills up to 80 %
+    of the memory with what it read; where that's too much, take another store.
     """
 
     kind: ClassVar[str] = "duckdb"
