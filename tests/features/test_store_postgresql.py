@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from edgebert.errors import InputError, PackageMissingError, StoreError
-from edgebert.features.stores import open_store
+from edgebert.features.stores import open_store, postgresql
 from tests.features.search_contract import query_of
 from tests.features.store_data import entries_of, entry_of, identity_of, vectors_of
 from tests.features.table_contract import TableContract
@@ -116,6 +116,17 @@ def test_an_index_for_int8_is_refused_and_leaves_nothing(place):
         assert store.identity is None
     with pytest.raises(InputError, match="isn't there"):
         open_store(place, read_only=True)
+
+
+def test_a_server_without_pgvector_is_told_and_left_as_it_was(place, monkeypatch):
+    monkeypatch.setattr(postgresql, "_EXTENSION", "no_such_extension")
+    with open_store(place) as store:
+        with pytest.raises(InputError, match=r"no_such_extension.*Install it there"):
+            store.bind(identity_of())
+        assert store.identity is None
+        store.bind(identity_of("int8"))
+        store.write(entries_of(3), vectors_of(3, "int8"))
+        assert len(store) == 3
 
 
 def test_many_ties_are_cut_by_id(store):

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from edgebert.features.stores.postgresql_connection import PostgresConnection
 
 _TABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,39}")  # names end at 63 bytes, ours are longer
+_EXTENSION = "vector"
 _MORE = 64  # candidates beyond k
 _ROUNDING = 1e-4  # of the server's cosines, which it sums in float32
 _TYPES = {"float32": "vector", "float16": "halfvec", "int8": "bytea", "binary": "bit"}
@@ -103,7 +104,12 @@ class PostgresStore(TableStore):
         run, kind = self._opened.execute, _TYPES[identity.dtype]
         run("SELECT pg_advisory_xact_lock(hashtext(?))", [self.table])  # one at a time
         if kind != "bytea":
-            run("CREATE EXTENSION IF NOT EXISTS vector")
+            if not run("SELECT 1 FROM pg_available_extensions WHERE name = ?", [_EXTENSION]):
+                raise InputError(
+                    f"{self._place} needs the extension {_EXTENSION!r} (pgvector), which its "
+                    "server doesn't have. Install it there; int8 vectors do without."
+                )
+            run(f"CREATE EXTENSION IF NOT EXISTS {_EXTENSION}")
         run(f'CREATE SCHEMA IF NOT EXISTS "{self._name}_edgebert"')
         kept = f'"{self._name}_edgebert".identity'
         run(f"CREATE TABLE IF NOT EXISTS {kept} (identity text NOT NULL)")

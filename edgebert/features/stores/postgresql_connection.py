@@ -113,7 +113,8 @@ def _adapt(opened: psycopg.Connection[Any], name: str) -> None:
     if name == "bytea":
         return
     found = opened.execute("SELECT to_regtype(%s)::oid::bigint", [name]).fetchone()
-    assert found is not None
+    if found is None or found[0] is None:
+        raise psycopg.ProgrammingError(f"no schema of the search path has pgvector's type {name}")
     oid = int(found[0])
     opened.adapters.register_dumper(Cell, type("", (_CellDumper,), {"oid": oid}))
     opened.adapters.register_loader(oid, _CellLoader)
