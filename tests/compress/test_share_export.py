@@ -26,7 +26,9 @@ LENGTH = 24
 NODES = 310_000  # bytes of names and attributes; four copies of an attention: 330,000 in INT4
 
 
-@pytest.fixture(scope="module", params=["all", "attention", "ffn"])
+@pytest.fixture(
+    scope="module", params=["all", "ffn", pytest.param("attention", marks=pytest.mark.slow)]
+)
 def model(request):
     """A BERT of six layers in two groups; sharing all, with tables of a quarter of its width."""
     whole = build(
