@@ -125,6 +125,12 @@ class FolderContract(StoreContract):
             assert len(list(store.ids())) == 20
         assert tree_of(self.path(place)) == before
 
+    def test_a_folder_that_can_t_be_written_to_is_read(self, place, monkeypatch):
+        fill(place)
+        monkeypatch.setattr(os, "access", lambda *_: False)
+        with open_store(place, read_only=True) as store:
+            assert store.search(data(20)[1][3], 1)[0].entry == entries_of(20)[3]
+
     def test_a_reader_sees_what_a_writer_does_meanwhile(self, place):
         fill(place)
         entries, vectors = data(30)

@@ -19,7 +19,7 @@ from edgebert.features.stores.parquet import ParquetStore
 from edgebert.features.stores.parquet_files import IDENTITY
 from tests.features.folder_contract import FolderContract, data, fill
 from tests.features.killed_folder import PART_ROWS
-from tests.features.store_data import DTYPES, entries_of, identity_of, vectors_of
+from tests.features.store_data import DTYPES, entries_of, entry_of, identity_of, vectors_of
 
 
 def read(folder):
@@ -174,6 +174,23 @@ def test_pages_of_many_rows_are_read_in_any_order(place):
         np.testing.assert_array_equal(store.get([entries[row].id for row in rows]), vectors[rows])
         assert store.entries([entries[row].id for row in rows]) == [entries[row] for row in rows]
         assert store.search(vectors[8999], 1)[0].entry == entries[8999]
+
+
+def test_long_texts_make_small_row_groups(place, tmp_path, monkeypatch):
+    monkeypatch.setattr("edgebert.features.stores.parquet._GROUP_CHARACTERS", 5000)
+    entries = [entry_of(f"r{row}", text=f"{row} " + "x" * 100) for row in range(600)]
+    with open_store(place) as store:
+        store.bind(identity_of())
+        store.write(entries, vectors_of(600))
+    with open_store(place) as store:
+        store.delete([entries[3].id])
+        assert store.entries([entries[599].id, entries[300].id]) == [entries[599], entries[300]]
+    metadata = pyarrow.parquet.read_metadata(tmp_path / "store" / "part-00001.parquet")
+    groups = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
+    assert groups == [256, 256, 87]
+    with open_store(place, read_only=True) as store:
+        rest = [entry.id for entry in [*entries[:3], *entries[4:]]]
+        np.testing.assert_array_equal(store.get(rest), np.delete(vectors_of(600), 3, axis=0))
 
 
 def test_a_missing_package_is_named_with_the_line_that_installs_it(place, monkeypatch):

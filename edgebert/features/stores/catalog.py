@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 from edgebert.errors import InputError, StoreError
 from edgebert.features.stores.checks import slices
 
-PAGE = 4096  # positions that are in memory at a time
+PAGE = 4096  # positions and vectors that are in memory at a time
+TEXTS = 256  # the same of entries, whose texts may be long
 _IDS = 500  # names in a statement: old SQLite takes 999 values
 _WAIT_S = 60.0  # for another process that reads or commits
 _SCHEMA = (

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import ClassVar
 
-from edgebert.features.stores.catalog import Part, Position
+from edgebert.features.stores.catalog import TEXTS, Part, Position
+from edgebert.features.stores.checks import slices
 from edgebert.features.stores.pair import Pair
 from edgebert.features.stores.segments import SegmentStore
 
@@ -27,16 +28,14 @@ class NpyStore(SegmentStore):
         new = Pair.create(place, self._identity)
         try:
             for page in self._catalog.pages(0):
-                first = new.rows
-                lines = self._log.lines([position.place for position in page])
-                places = new.append(lines, self._vectors(page))
-                self._catalog.move(
-                    page,
-                    [
-                        Position(position.id, 0, first + at, place)
-                        for at, (position, place) in enumerate(zip(page, places, strict=True))
-                    ],
-                )
+                for some in slices(page, TEXTS):
+                    first = new.rows
+                    lines = self._log.lines([position.place for position in some])
+                    places = enumerate(new.append(lines, self._vectors(some)))
+                    ids = [position.id for position in some]
+                    self._catalog.move(
+                        some, [Position(ids[at], 0, first + at, place) for at, place in places]
+                    )
             new.settle(new.rows, new.size)
         finally:
             new.close()

@@ -11,13 +11,15 @@ from typing import Any, ClassVar
 
 from edgebert.features.entries import Entry, Vectors
 from edgebert.features.stores import staging
-from edgebert.features.stores.catalog import PAGE, Part, Position
+from edgebert.features.stores.catalog import PAGE, TEXTS, Part, Position
+from edgebert.features.stores.checks import slices
 from edgebert.features.stores.pair import Pair
 from edgebert.features.stores.segments import SegmentStore
 from edgebert.features.stores.staging import INNER
 
 _PART = re.compile(r"part-(\d{5,})\.parquet")
 _OPEN = 16  # files at a time
+_GROUP_CHARACTERS = 1 << 24
 
 
 class ParquetStore(SegmentStore):
@@ -98,15 +100,27 @@ class ParquetStore(SegmentStore):
             rows = 0
             with library.writer(place / _name(number), schema) as writer:
                 while page is not None and rows < self.part_rows:
-                    entries, vectors = self._entries(page), self._vectors(page)
-                    writer.write_table(library.table_of(entries, vectors, schema))
-                    new = range(rows, rows + len(page))
-                    moved = zip(page, new, strict=True)
-                    self._catalog.move(page, [Position(at.id, number, row, 0) for at, row in moved])
-                    rows += len(page)
+                    for group, entries in self._groups(page):
+                        writer.write_table(library.table_of(entries, self._vectors(group), schema))
+                        new = [Position(at.id, number, rows + n, 0) for n, at in enumerate(group)]
+                        self._catalog.move(group, new)
+                        rows += len(group)
                     page = next(pages, None)
             self._catalog.set_part(number, Part(rows, rows, 0))
             number = max(self._catalog.parts()) + 1
+
+    def _groups(self, page: list[Position]) -> Iterator[tuple[list[Position], list[Entry]]]:
+        """Cut a page into row groups, whose texts are read as a whole."""
+        group: list[Position] = []
+        entries: list[Entry] = []
+        for some in slices(page, TEXTS):
+            group, entries = [*group, *some], [*entries, *self._entries(some)]
+            if (
+                sum(len(entry.text) for entry in entries) >= _GROUP_CHARACTERS
+                or some[-1] is page[-1]
+            ):
+                yield group, entries
+                group, entries = [], []
 
     def _sweep(self) -> None:
         known = self._catalog.parts()

@@ -69,6 +69,7 @@ class ParquetFile:
         sizes = (self._file.metadata.row_group(group).num_rows for group in groups)
         self._starts = list(accumulate(sizes, initial=0))
         self._last: tuple[int, Vectors] | None = None
+        self._texts: tuple[int, Any] | None = None
 
     def _by_group(self, rows: Sequence[int]) -> dict[int, list[int]]:
         groups: dict[int, list[int]] = {}
@@ -92,15 +93,17 @@ class ParquetFile:
         """Give the entries of rows."""
         found: dict[int, Entry] = {}
         for group, places in self._by_group(rows).items():
-            columns = [*_COLUMNS, "metadata"]
-            table = self._file.read_row_group(group, columns, use_threads=False)
+            if self._texts is None or self._texts[0] != group:
+                columns = [*_COLUMNS, "metadata"]
+                table = self._file.read_row_group(group, columns, use_threads=False)
+                self._texts = group, table
             start = self._starts[group]
-            some = table.take([rows[place] - start for place in places]).to_pylist()
+            some = self._texts[1].take([rows[place] - start for place in places]).to_pylist()
             for place, facts in zip(places, some, strict=True):
                 found[place] = Entry(**{**facts, "metadata": json.loads(facts["metadata"])})
         return [found[place] for place in range(len(rows))]
 
     def close(self) -> None:
         """Let go of the file."""
-        self._last = None
+        self._last = self._texts = None
         self._file.close()

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import numpy as np
 
 from edgebert.features.entries import Entry, Hit, Scalar, Vectors
-from edgebert.features.stores.catalog import Position
+from edgebert.features.stores.catalog import TEXTS, Position
 from edgebert.features.stores.checks import (
     check_query,
     check_writable,
@@ -21,8 +21,6 @@ from edgebert.features.stores.pair import line_of
 from edgebert.features.stores.segment_folder import SegmentFolder
 from edgebert.features.stores.staging import storing
 from edgebert.types import FloatArray
-
-_AT_ONCE = 1024  # entries of a write that are compared with what is there
 
 
 class SegmentStore(SegmentFolder):
@@ -122,7 +120,7 @@ class SegmentStore(SegmentFolder):
         there = self._catalog.find([entry.id for entry in entries])
         known = [row for row, entry in enumerate(entries) if entry.id in there]
         same = set()
-        for rows in slices(known, _AT_ONCE):
+        for rows in slices(known, TEXTS):
             positions = [there[entries[row].id] for row in rows]
             old = zip(rows, self._entries(positions), self._vectors(positions), strict=True)
             same |= {
@@ -169,11 +167,13 @@ class SegmentStore(SegmentFolder):
         self, pages: Iterable[list[Position]], where: Mapping[str, Scalar] | None
     ) -> Iterator[tuple[list[str], Vectors]]:
         for page in pages:
-            some = page
+            asked = page
             if where:
-                entries = zip(page, self._entries(page), strict=True)
-                some = [position for position, entry in entries if matches(entry, where)]
-            yield [position.id for position in some], self._vectors(some)
+                asked = []
+                for some in slices(page, TEXTS):
+                    entries = zip(some, self._entries(some), strict=True)
+                    asked += [position for position, entry in entries if matches(entry, where)]
+            yield [position.id for position in asked], self._vectors(asked)
 
 
 def _by_part(positions: Sequence[Position]) -> dict[int, list[int]]:
