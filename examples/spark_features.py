@@ -5,6 +5,7 @@ python examples/spark_features.py BUNDLE IN.parquet OUT.parquet
 IN has the columns id and text. Every machine needs edgebert, and the bundle at the same path.
 """
 
+import os
 import sys
 from collections.abc import Iterator
 from functools import partial
@@ -29,6 +30,7 @@ def main() -> None:
     from pyspark.sql import SparkSession
 
     bundle, source, target = sys.argv[1:]
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # not whatever python3 is
     spark = SparkSession.builder.appName("edgebert").getOrCreate()
     rows = spark.read.parquet(source).select("id", "text")
     vectors = rows.mapInArrow(partial(embed, bundle=bundle), "id string, vector array<float>")
