@@ -14,8 +14,9 @@ import pytest
 
 from edgebert.errors import InputError, StoreError
 from edgebert.features.stores import open_store
+from edgebert.features.stores.qdrant_points import requests_of
 from tests.features.store_contract import StoreContract
-from tests.features.store_data import entries_of, identity_of, vectors_of
+from tests.features.store_data import entries_of, entry_of, identity_of, vectors_of
 
 pytestmark = pytest.mark.stores
 
@@ -111,6 +112,21 @@ def test_a_folder_that_is_open_elsewhere_says_so(place):
             open_store(place, read_only=True)
     with open_store(place, read_only=True) as store:
         assert store.identity == identity_of()
+
+
+def test_requests_hold_256_entries_and_two_million_characters_at_most():
+    few = [entry_of(str(row), text="a" * 10) for row in range(600)]
+    assert [(one.start, one.stop) for one in requests_of(few)] == [(0, 256), (256, 512), (512, 600)]
+    long = [entry_of(str(row), text="a" * size) for row, size in enumerate([9, 3 << 20, 9, 9])]
+    assert [(one.start, one.stop) for one in requests_of(long)] == [(0, 1), (1, 2), (2, 4)]
+    assert list(requests_of([])) == []
+
+
+def test_entries_of_several_requests_are_all_there(place):
+    with open_store(place) as store:
+        store.bind(identity_of())
+        store.write(entries_of(300), vectors_of(300))
+        assert len(store) == 300
 
 
 def test_other_programs_read_text_metadata_and_a_vector_to_search(place, tmp_path):

@@ -30,12 +30,17 @@ from edgebert.features.stores.qdrant_client import (
     fold_commits,
     qdrant_package,
 )
-from edgebert.features.stores.qdrant_points import FACTS, filter_of, name_of, points_of
+from edgebert.features.stores.qdrant_points import (
+    FACTS,
+    filter_of,
+    name_of,
+    points_of,
+    requests_of,
+)
 from edgebert.types import FloatArray
 
 _IDENTITY = "edgebert"
 _ID = re.compile(r"[0-9a-f]{32}")
-_POINTS = 256  # a request: 2 MB of JSON for float32 [384]
 _IDS = 2048
 _MORE = 16  # candidates beyond k, as an engine rounds otherwise than an exact search
 _TIE = 1e-5  # cosines that may be the same
@@ -186,13 +191,13 @@ class QdrantStore(Store):
         return in_order(found, ids, place=self._place)
 
     def write(self, entries: Sequence[Entry], vectors: Vectors) -> None:
-        """See `Store.write`; by requests of 256 points, each of which may be done again."""
+        """See `Store.write`; by requests, each of which may be done again."""
         check_writable(read_only=self._read_only, place=self._place)
         identity = check_write(self._identity, entries, vectors, place=self._place)
-        points = points_of(entries, vectors, identity)
-        for some in slices(points, _POINTS):
+        for rows in requests_of(entries):
+            points = points_of(entries[rows], vectors[rows], identity)
             with failing(self._place, "can't be written"):
-                self._client.upsert(self._at.collection, list(some), wait=True)
+                self._client.upsert(self._at.collection, points, wait=True)
         self._sync()
 
     def delete(self, ids: Sequence[str]) -> None:

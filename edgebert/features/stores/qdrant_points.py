@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -12,6 +12,7 @@ from edgebert.features.stores.facts import facts_asked, facts_of
 from edgebert.features.stores.payload import payload_of
 
 FACTS = "edgebert_facts"
+_POINTS, _CHARACTERS = 256, 2 << 20  # a request: a server takes 32 MB of JSON by default
 
 
 def points_of(entries: Sequence[Entry], vectors: Vectors, identity: Identity) -> list[Any]:
@@ -31,6 +32,18 @@ def points_of(entries: Sequence[Entry], vectors: Vectors, identity: Identity) ->
     return points
 
 
+def requests_of(entries: Sequence[Entry]) -> Iterator[slice]:
+    """Cut entries into requests that a server takes, a long text by itself if need be."""
+    start, size = 0, 0
+    for row, entry in enumerate(entries):
+        size += len(entry.text)
+        if row > start and (row - start == _POINTS or size > _CHARACTERS):
+            yield slice(start, row)
+            start, size = row, len(entry.text)
+    if entries:
+        yield slice(start, len(entries))
+
+
 def name_of(point: Any) -> str:
     """Give the id of the entry that a point is."""
     return UUID(point.id).hex
@@ -46,4 +59,6 @@ def filter_of(where: Mapping[str, Scalar] | None) -> Any:
         ]
 
     needed, refused = facts_asked(where)
+    if not (needed or refused):
+        return None
     return models.Filter(must=conditions(needed), must_not=conditions(refused))
