@@ -19,7 +19,7 @@ from edgebert.features.rows import Columns
 from edgebert.features.scaling import Scale, embedding
 from edgebert.features.settings import Engine, VectorSettings
 from edgebert.features.sources import Source
-from edgebert.features.stores import open_store
+from edgebert.features.stores import open_store, shown_uri
 from edgebert.features.stores.base import Store
 from edgebert.features.summary import Clock, Summary
 from edgebert.features.switching import finish_switch, new_place, switch
@@ -114,7 +114,7 @@ def extract(
         if place is not None:
             stack.enter_context(locked(place))
             finish_switch(place)
-        summary, clock = Summary(store=to), Clock()
+        summary, clock = Summary(store=shown_uri(to)), Clock()
         with (
             _opened(target, bundle, settings, engine) as (store, runtime, model, journal),
             closing(Quarantine(bad_path, most=max_bad)) as bad,
@@ -145,7 +145,7 @@ def _opened(
         if place_of(uri) is None:
             stack.enter_context(lock_server(store, uri, name=str(table)))
         journal = stack.enter_context(closing(Journal(store)))
-        journal.settle(place=uri)
+        journal.settle(place=shown_uri(uri))
         yield store, runtime, model, journal
 
 

@@ -11,7 +11,7 @@ from edgebert.features.entries import Hit, Identity, Scalar
 from edgebert.features.extraction import opened_runtime
 from edgebert.features.model import Model
 from edgebert.features.settings import Engine
-from edgebert.features.stores import open_store
+from edgebert.features.stores import open_store, shown_uri
 from edgebert.features.stores.base import Store
 from edgebert.inputs import check_count, check_texts
 from edgebert.runtime import Runtime
@@ -55,7 +55,8 @@ def search(
         if isinstance(store, Store):
             opened, place = store, f"The store ({store.kind})"
         else:
-            opened, place = stack.enter_context(open_store(store, read_only=True)), store
+            opened = stack.enter_context(open_store(store, read_only=True))
+            place = shown_uri(store)
         identity = opened.identity
         if identity is None:
             raise InputError(f"{place} has no vectors yet; extract into it first.")

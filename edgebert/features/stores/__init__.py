@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -45,9 +46,16 @@ def open_store(uri: str, *, read_only: bool = False) -> Store:
     scheme = {"postgres": "postgresql"}.get(scheme, scheme)
     if scheme not in STORES or not location:
         raise InputError(
-            f"{uri!r:.200} names no store; allowed: {', '.join(f'{one}:…' for one in STORES)}."
+            f"{shown_uri(uri)!r:.200} names no store; allowed: "
+            f"{', '.join(f'{one}:…' for one in STORES)}."
         )
     module = import_module(f"edgebert.features.stores.{scheme}")
     maker: Any = getattr(module, STORES[scheme])
     store: Store = maker.open(uri if scheme == "postgresql" else location, read_only=read_only)
     return store
+
+
+def shown_uri(uri: str) -> str:
+    """Give a store's URI as it may be printed: without a password or a key."""
+    hidden = re.sub(r"(://[^/?#:@]*):[^?#]*@", r"\1:***@", uri)
+    return re.sub(r"(?i)([?&](?:[a-z]*password|api_?key)=)[^&]*", r"\1***", hidden)
