@@ -20,6 +20,7 @@ from tests.tiny import bert_config
     [
         ({}, "Give --num-hidden-groups, --embedding-size or both"),
         ({"num_hidden_groups": 1, "embedding_size": 8, "share": "ffn"}, "--share ffn takes --num-"),
+        ({"share": "attention"}, "--share attention takes --num-hidden-groups"),
         ({"num_hidden_groups": 0}, "num_hidden_groups must be 1 or more, got 0"),
         ({"embedding_size": 1}, "embedding_size must be 2 or more, got 1"),
         ({"num_hidden_groups": 1, "num_train_epochs": -1}, "num_train_epochs must be 0 or more"),
@@ -72,6 +73,12 @@ def test_a_model_that_shares_already_is_refused(lab, tmp_path):
     config = share_settings(lab, tmp_path / "out", num_hidden_groups=1)
     with pytest.raises(ModelError, match="An ALBERT shares its weights already; give a model"):
         make_plan(transformers.AlbertConfig(), config)
+
+
+def test_a_part_alone_is_shared_by_the_layers_of_a_bert_only(lab, tmp_path):
+    config = share_settings(lab, tmp_path / "out", num_hidden_groups=1, share="ffn")
+    with pytest.raises(ModelError, match="layers of a 'roberta' can't share their ffn alone"):
+        make_plan(transformers.RobertaConfig(num_hidden_layers=2), config)
 
 
 def test_a_decoder_is_refused(lab, tmp_path):
