@@ -48,10 +48,15 @@ def step(name: str, *flags: str) -> dict[str, Any]:
 
 
 def once(name: str, directory: Path, *flags: str) -> dict[str, Any]:
-    """Run a step into a directory, unless it has; give what `step` gave then."""
+    """Run a step into a directory, unless it has; give what `step` gave then.
+
+    One that was interrupted goes on; its seconds are then those of the last part.
+    """
     times = directory.with_name(f"{directory.name}.json")
     if not times.is_file():
-        run = step(name, *flags, "--output-dir", str(directory), "--overwrite-output-dir")
+        begun = directory.with_name(f"{directory.name}.work").is_dir()
+        more = ("--resume",) if begun else ("--overwrite-output-dir",)
+        run = step(name, *flags, "--output-dir", str(directory), *more)
         times.write_text(json.dumps(run), encoding="utf-8")
     found: dict[str, Any] = json.loads(times.read_text(encoding="utf-8"))
     return found
