@@ -161,9 +161,9 @@ class Pipeline:
         if done is not None:
             with self._clock.of("write"):
                 self._write(job, done)
-        reasons = {row.place: why for row, why in done.bad} if done else {}
+        reasons = {row.key: why for row, why in done.bad} if done else {}  # places may be shared
         for row in job.block.rows:
-            why = row.fault or reasons.get(row.place)
+            why = row.fault or reasons.get(row.key)
             if why is not None:
                 self._quarantine.add(row, why)
         summary.rows += len(job.block.rows)

@@ -160,8 +160,25 @@ def test_no_file_of_somebody_else_is_overwritten(embedder, uri, tmp_path):
     path = tmp_path / "texts.jsonl"
     path.write_text('{"text": "good"}\n')
     with pytest.raises(InputError, match="no quarantine file"):
-        extract(embedder, path, uri, quarantine=path)
+        extract(embedder, ["good"], uri, quarantine=path)
     assert path.read_text() == '{"text": "good"}\n'
+
+
+def test_a_quarantine_file_that_is_read_again_is_not_removed_first(embedder, uri, tmp_path):
+    extract(embedder, ["good", ""], uri)
+    path = tmp_path / "store.db.quarantine.jsonl"
+    before = path.read_text()
+    with pytest.raises(InputError, match="a place outside of the inputs"):
+        extract(embedder, path, uri)
+    assert path.read_text() == before
+
+
+def test_a_folder_that_is_read_may_not_hold_the_store(embedder, tmp_path):
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes/a.txt").write_text("good")
+    with pytest.raises(InputError, match="a place outside of the inputs"):
+        extract(embedder, tmp_path / "notes", f"sqlite:{tmp_path / 'notes/store.db'}")
+    assert [path.name for path in (tmp_path / "notes").iterdir()] == ["a.txt"]
 
 
 def test_int8_that_minds_its_mates_runs_each_text_alone(embedder, uri, monkeypatch):
@@ -177,3 +194,14 @@ def test_int8_that_minds_its_mates_runs_each_text_alone(embedder, uri, monkeypat
     monkeypatch.setattr(embedder._engine, "run", noted)
     extract(embedder, ["good film", "bad film", "not fun"], uri)
     assert sizes == [1, 1, 1]
+
+
+def test_of_two_rows_at_one_place_only_the_bad_one_is_written_down(sick, uri, tmp_path):
+    """Rows of two files of the same name, told apart by their ids."""
+    for folder, line in (("one", "a,good"), ("two", "b,very bad")):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "notes.csv").write_text(f"id,text\n{line}\n")
+    files = [tmp_path / folder / "notes.csv" for folder in ("one", "two")]
+    summary = extract(sick, files, uri, id_column="id")
+    assert (summary.added, summary.quarantined) == (1, 1)
+    assert [row["key"] for row in quarantined(tmp_path)] == ["b"]
