@@ -22,7 +22,7 @@ from edgebert.features.sources import Source
 from edgebert.features.stores import open_store, shown_uri
 from edgebert.features.stores.base import Store
 from edgebert.features.summary import Clock, Summary
-from edgebert.features.switching import finish_switch, new_place, switch
+from edgebert.features.switching import finish_switch, new_place, require_store, switch
 from edgebert.runtime import Runtime
 
 
@@ -106,6 +106,7 @@ def extract(
     columns = Columns(text=text_column, id=id_column, metadata=tuple(metadata_columns))
     source = Source(inputs, columns, kind=input_format)
     bad_path = Path(quarantine) if quarantine is not None else _beside(to)
+    source.require_apart(place_of(to), bad_path)
     with ExitStack() as stack:
         interrupt = stack.enter_context(catch_interrupt())
         target, place = to, place_of(to)
@@ -114,6 +115,8 @@ def extract(
         if place is not None:
             stack.enter_context(locked(place))
             finish_switch(place)
+            if into_new:
+                require_store(place, to)
         summary, clock = Summary(store=shown_uri(to)), Clock()
         with (
             _opened(target, bundle, settings, engine) as (store, runtime, model, journal),

@@ -14,11 +14,22 @@ _POSTGRES_LOCK = "SELECT pg_try_advisory_lock(hashtext('edgebert'), hashtext(?))
 
 
 def place_of(uri: str) -> Path | None:
-    """Give the file or folder that a store's URI names; None for a server."""
+    """Give the file or folder that a store's URI names; None for a server.
+
+    Raises:
+        InputError: It names none, as ``sqlite:`` or ``sqlite:/``.
+    """
     scheme, separator, location = uri.partition(":")
     if not separator:
-        return Path(scheme)
-    return None if scheme.startswith("postgres") or "://" in location else Path(location)
+        location = scheme
+    elif scheme.startswith("postgres") or "://" in location:
+        return None
+    place = Path(location)
+    if location and place.name in ("", ".."):  # the folder we are in, or one above
+        place = place.resolve()
+    if not place.name or "\0" in location:
+        raise InputError(f"{uri!r:.200} names no file or folder for a store; give it a name.")
+    return place
 
 
 @contextmanager

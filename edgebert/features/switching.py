@@ -29,6 +29,24 @@ def new_place(uri: str) -> tuple[Path, str]:
     return place, f"{scheme}:{new}"
 
 
+def require_store(place: Path, uri: str) -> None:
+    """Make sure, before any work, that what is to be replaced is a store, or nothing.
+
+    Raises:
+        InputError: It's something else, which would be lost.
+        StoreError: It can't be opened.
+    """
+    if not place.exists():
+        return
+    try:
+        with open_store(uri):
+            pass
+    except InputError as error:
+        raise InputError(
+            f"{error} --into-new replaces nothing else; move it away if it may go."
+        ) from error
+
+
 def finish_switch(place: Path) -> None:
     """Put right what a kill between two renames left: the old store, set aside, and no other."""
     old, new = _old(place), _new(place)

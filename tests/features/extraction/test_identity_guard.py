@@ -111,6 +111,23 @@ def test_into_new_embeds_anew_and_takes_the_place(embedder_dir, other_dir, uri, 
     assert not list(tmp_path.glob("*new*"))
 
 
+@pytest.mark.parametrize("folder", [False, True])
+def test_into_new_replaces_nothing_but_a_store(embedder, tmp_path, folder):
+    place = tmp_path / "letters"
+    letter = place / "letter.txt" if folder else place
+    letter.parent.mkdir(exist_ok=True)
+    letter.write_text("Dear")
+    with pytest.raises(InputError, match="--into-new replaces nothing else"):
+        extract(embedder, TEXTS, f"sqlite:{place}", into_new=True)
+    assert letter.read_text() == "Dear"
+    assert not list(tmp_path.glob("*.new"))
+
+
+def test_into_new_begins_a_store_where_none_is(embedder, tmp_path):
+    uri = f"sqlite:{tmp_path / 'first.db'}"
+    assert extract(embedder, TEXTS, uri, into_new=True).held == 4
+
+
 def test_into_new_leaves_the_old_store_until_it_is_whole(embedder_dir, other_dir, uri, monkeypatch):
     monkeypatch.setattr("edgebert.features.pipeline.BLOCK_ROWS", 1)
     extract(embedder_dir, TEXTS, uri)

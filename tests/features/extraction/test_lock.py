@@ -26,6 +26,19 @@ def test_a_store_of_files_has_a_place_and_a_server_has_none(uri, place):
     assert found == place or (found and place and found.resolve() == place.resolve())
 
 
+@pytest.mark.parametrize("uri", ["sqlite:", "", "sqlite:/", "parquet:a\0b"])
+def test_a_place_without_a_name_is_an_error(uri):
+    with pytest.raises(InputError, match="names no file or folder"):
+        place_of(uri)
+
+
+def test_the_folder_we_are_in_has_a_name(tmp_path, monkeypatch):
+    (tmp_path / "a/b").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "a/b")
+    assert place_of("lancedb:.") == tmp_path.resolve() / "a/b"
+    assert place_of("lancedb:..") == tmp_path.resolve() / "a"
+
+
 def test_a_lock_is_taken_once_and_free_again_after_its_block(tmp_path):
     place = tmp_path / "s"
     for _ in range(2):
