@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import logging
 import sys
 from contextlib import redirect_stdout
 from dataclasses import asdict
@@ -17,7 +18,10 @@ from edgebert.features.settings import LONG, Engine
 from edgebert.features.sources import FORMATS
 from edgebert.features.summary import Summary
 from edgebert.inputs import ROLES
+from edgebert.shell import EXIT_DONE, EXIT_ERROR
 from edgebert.tasks.vectors import DTYPES
+
+logger = logging.getLogger(__name__)
 
 NO_ROLE = "none"
 
@@ -110,7 +114,7 @@ def _add_vectors(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print what was done, with ``--json`` as one object."""
+    """Print what was done, with ``--json`` as one object; 1 where no row can be used."""
     with redirect_stdout(sys.stderr):  # Ray prints what it has to say
         summary = extract(
             args.bundle,
@@ -135,7 +139,10 @@ def run(args: argparse.Namespace) -> int:
             engine=engine_of(args),
         )
     print(json.dumps(asdict(summary), ensure_ascii=False) if args.json else _shown(summary))
-    return 0
+    if summary.quarantined < summary.rows:
+        return EXIT_DONE
+    logger.error("error: no row can be used; %s says why of each", summary.quarantine)
+    return EXIT_ERROR
 
 
 def engine_of(args: argparse.Namespace) -> Engine:

@@ -77,7 +77,7 @@ def row_of(
     except ValueError as error:
         return bad_row(place, str(error))
     try:
-        kept = {name: _scalar(name, value) for name, value in (metadata or {}).items()}
+        kept = {name: scalar_of(name, value) for name, value in (metadata or {}).items()}
         return Row(place=place, key=name, text=_text(text), metadata=kept)
     except ValueError as error:
         return bad_row(place, str(error), key=name)
@@ -160,7 +160,21 @@ def _utf8(what: str, text: str) -> str:
     return str(text)
 
 
-def _scalar(name: str, value: object) -> Scalar:
+def name_of(name: str) -> str:
+    """Take a column's name.
+
+    Raises:
+        ValueError: A store has no room for it.
+    """
+    return _utf8("a column's name", name)
+
+
+def scalar_of(name: str, value: object) -> Scalar:
+    """Take a column's value as metadata: dates as texts, NaN as None.
+
+    Raises:
+        ValueError: It is something else, or more than every store has room for.
+    """
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, str):

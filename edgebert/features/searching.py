@@ -10,12 +10,15 @@ from edgebert.errors import InputError
 from edgebert.features.entries import Hit, Identity, Scalar
 from edgebert.features.extraction import opened_runtime
 from edgebert.features.model import Model
+from edgebert.features.rows import name_of, scalar_of
 from edgebert.features.settings import Engine
 from edgebert.features.stores import open_store, shown_uri
 from edgebert.features.stores.base import Store
 from edgebert.inputs import check_count, check_texts
 from edgebert.runtime import Runtime
 from edgebert.types import FloatArray
+
+_MANY = 10_000  # hits; for more, a store's entries are counted first
 
 
 def search(
@@ -51,6 +54,9 @@ def search(
     """
     check_count("k", k)
     check_texts([query], name="query")
+    if not query.strip():
+        raise InputError(f"query is {query!r:.80}, which says nothing; give a text.")
+    conditions = _checked(where or {})
     with ExitStack() as stack:
         if isinstance(store, Store):
             opened, place = store, f"The store ({store.kind})"
@@ -63,7 +69,16 @@ def search(
         runtime = stack.enter_context(opened_runtime(bundle, engine, identity))
         check_identity(runtime, identity, place=place)
         vector = query_vector(runtime, query, identity, role=role)
-        return opened.search(vector, k, where=where, exact=exact)
+        k = min(k, max(1, len(opened))) if k > _MANY else k  # engines make room for so many
+        return opened.search(vector, k, where=conditions, exact=exact)
+
+
+def _checked(where: Mapping[str, Scalar]) -> dict[str, Scalar]:
+    """Take conditions as `extract` takes metadata; NaN is None there as here."""
+    try:
+        return {name_of(name): scalar_of(name, value) for name, value in where.items()}
+    except ValueError as error:
+        raise InputError(f"where: {error}, which no entry has.") from error
 
 
 def check_identity(runtime: Runtime, identity: Identity, *, place: str) -> None:

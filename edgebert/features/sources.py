@@ -71,6 +71,22 @@ class Source:
             return None
         return min(1.0, (self._before + self._position()) / self._total)
 
+    def require_apart(self, *places: Path | None) -> None:
+        """Make sure that what is written isn't what is read.
+
+        Raises:
+            InputError: A place is one of the inputs, or in a folder of them.
+        """
+        inputs = [path.resolve() for path in self._paths if path != STDIN]
+        for place in places:
+            where = () if place is None else (place.resolve(), *place.resolve().parents)
+            for path in inputs:
+                if path in where:
+                    raise InputError(
+                        f"{place} is written to, and {path} is read; give the store (--to) and "
+                        "the quarantine file (--quarantine) a place outside of the inputs."
+                    )
+
     def __iter__(self) -> Iterator[Row]:
         if not self._paths:
             yield from self._python_rows()
@@ -103,7 +119,7 @@ class Source:
             self._position = lambda read=read: int(read * size)  # type: ignore[misc]
             for record in cells:
                 number += 1
-                place = f"{path.name}:{number}"
+                place = f"{_shown(path.name)}:{number}"
                 yield row_of_cells(place, record, columns, text_column=text_column)
 
     def _python_rows(self) -> Iterator[Row]:
@@ -179,11 +195,11 @@ def _opened(path: Path) -> Iterator[tuple[BinaryIO, str, Callable[[], int]]]:
         return
     with path.open("rb") as raw:
         if not path.name.lower().endswith(".gz"):
-            yield raw, path.name, raw.tell
+            yield raw, _shown(path.name), raw.tell
             return
         try:
             with gzip.open(raw) as stream:
-                yield cast(BinaryIO, stream), path.name, raw.tell
+                yield cast(BinaryIO, stream), _shown(path.name), raw.tell
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
             raise DataError(f"{path} is damaged or not gzip ({error}); make it again.") from error
 
@@ -192,15 +208,30 @@ def _folder_rows(folder: Path, columns: Columns) -> Iterator[Row]:
     """Give each file of a folder as a row, then those of the folders in it, all by name."""
     no_columns(columns, source=str(folder))
     name = folder.resolve().name
-    for at, folders, files in os.walk(folder):
+    for at, folders, files in os.walk(folder, onerror=_unreadable):
         folders.sort()
-        for file in sorted(files):
+        links = [one for one in folders if (Path(at) / one).is_symlink()]
+        for file in sorted([*files, *links]):
             path = Path(at) / file
-            place = f"{name}/{path.relative_to(folder).as_posix()}"
-            if not path.is_file():
+            place = _shown(f"{name}/{path.relative_to(folder).as_posix()}")
+            if path.is_dir():
+                yield bad_row(place, "it is a link to a folder, which isn't followed", key=place)
+            elif not path.is_file():
                 yield bad_row(place, "it is no regular file", key=place)
             elif path.stat().st_size > MAX_BYTES:
                 yield bad_row(place, f"the file has more than {MAX_BYTES} bytes", key=place)
             else:
                 text = path.read_bytes().removeprefix(b"\xef\xbb\xbf")
                 yield row_of(place, text.decode("utf-8", "surrogateescape"))
+
+
+def _unreadable(error: OSError) -> None:
+    raise DataError(
+        f"The folder {error.filename} can't be read ({error.strerror}); without it, its files "
+        "would be taken for gone."
+    ) from error
+
+
+def _shown(name: str) -> str:
+    r"""Write a byte of a file's name that is not UTF-8 as ``\xff``, as stores have UTF-8 alone."""
+    return os.fsencode(name).decode("utf-8", "backslashreplace")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import logging
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import BinaryIO, TypeAlias
 
 from edgebert.errors import DataError
@@ -18,9 +19,12 @@ from edgebert.features.rows import (
     row_of_cells,
 )
 
+logger = logging.getLogger(__name__)
+
 MAX_BYTES = 16 << 20  # of a line, and of a file of a folder
 
 _BOM = b"\xef\xbb\xbf"
+_MOST_NAMES = 1000  # of columns of a file, that are kept in mind
 _TOO_LONG = f"more than {MAX_BYTES} bytes"
 
 Lines: TypeAlias = Iterator[tuple[int, "str | None"]]  # number from 1; None: too long
@@ -60,8 +64,12 @@ def text_rows(stream: BinaryIO, name: str, columns: Columns) -> Iterator[Row]:
 
 
 def jsonl_rows(stream: BinaryIO, name: str, columns: Columns) -> Iterator[Row]:
-    """Give an object a row; the first one tells which column is the text."""
-    text_column = columns.text
+    """Give an object a row; the first one tells which column is the text.
+
+    Raises:
+        DataError: No line has the column of the texts or the ids.
+    """
+    text_column, met = columns.text, dict[str, None]()
     for number, line in numbered_lines(stream, name):
         place = f"{name}:{number}"
         try:
@@ -77,7 +85,20 @@ def jsonl_rows(stream: BinaryIO, name: str, columns: Columns) -> Iterator[Row]:
         if text_column is None:
             named = Columns()  # the others may be absent from this object
             text_column = choose_text_column(value, named, source=f"{name}:{number}")
+        met.update(dict.fromkeys(value) if len(met) < _MOST_NAMES else {})
         yield row_of_cells(place, value, columns, text_column=text_column)
+    _check_met(met, columns, name)
+
+
+def _check_met(met: Collection[str], columns: Columns, name: str) -> None:
+    """Refuse a file of which no line has a column that each needs; warn of one that is carried."""
+    if not met or len(met) >= _MOST_NAMES:
+        return
+    needed = Columns(text=columns.text or next(iter(met)), id=columns.id)
+    choose_text_column(met, needed, source=name)
+    for one in columns.metadata:
+        if one not in met:
+            logger.warning("no line of %s has the column %r", name, one)
 
 
 def csv_rows(stream: BinaryIO, name: str, columns: Columns) -> Iterator[Row]:
@@ -137,8 +158,8 @@ def _table_rows(
         return
     numbered = _numbers(first, columns.asked)
     names = [str(i) for i in range(len(first))] if numbered else first
-    _check_names(names, columns, name)
     text_column = choose_text_column(names, columns, source=name)
+    _check_names(names, (text_column, *columns.asked), name)
     if numbered:
         yield _table_row(f"{name}:{number}", names, first, columns, text_column)
     for number, cells in stream:
@@ -159,7 +180,7 @@ def _numbers(first: Sequence[str], asked: Sequence[str]) -> bool:
     return bool(asked) and all(one.isdecimal() and one not in first for one in asked)
 
 
-def _check_names(names: Sequence[str], columns: Columns, source: str) -> None:
-    for one in columns.asked:
+def _check_names(names: Sequence[str], wanted: Sequence[str], source: str) -> None:
+    for one in wanted:
         if names.count(one) > 1:
             raise DataError(f"{source} has {names.count(one)} columns named {one!r}; rename them.")

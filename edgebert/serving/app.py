@@ -84,7 +84,7 @@ class _Gate:
             self._service.metrics.seconds.observe(time.perf_counter() - start, path)
 
     def _may_pass(self, request: Request) -> bool:
-        if not self._keys or not request.url.path.startswith("/v1"):
+        if not self._keys or not request.scope["path"].startswith("/v1"):
             return True
         scheme, _, key = request.headers.get("authorization", "").partition(" ")
         given = key.strip().encode("latin-1")

@@ -133,6 +133,13 @@ def test_without_a_right_key_all_of_v1_is_401(folder, given):
         assert served.ask("GET", "/health").status == 200
 
 
+@pytest.mark.parametrize("host", ["x/y?", "x?", "x#", "["])
+def test_no_host_that_a_client_makes_up_opens_v1(folder, host):
+    with running(folder, api_keys=("secret",)) as served:
+        reply = served.ask("GET", "/v1/models", headers={"Host": host})
+        assert reply.status == 401
+
+
 def test_each_key_opens(folder):
     with running(folder, api_keys=("other", "secret")) as served:
         for key in ("other", "secret"):

@@ -5,6 +5,7 @@ import gzip
 import io
 import json
 import math
+import os
 import sys
 from pathlib import Path
 
@@ -199,3 +200,61 @@ def test_a_missing_file_and_an_unknown_ending_are_refused_before_any_row(tmp_pat
     for path, why in ((Path("nowhere.txt"), "does not exist"), (tmp_path / "a.docx", "ending")):
         with pytest.raises(DataError, match=why):
             Source(path, Columns())
+
+
+def test_a_name_of_a_file_that_is_not_utf8_makes_a_key_that_is(tmp_path):
+    (tmp_path / "in").mkdir()
+    try:
+        (tmp_path / "in" / os.fsdecode(b"\xff.txt")).write_text("good")
+    except OSError:
+        pytest.skip("this system has no such names")
+    [row] = read(tmp_path / "in")
+    assert (row.key, row.text) == ("in/\\xff.txt", "good")
+    [row] = read(tmp_path / "in" / os.fsdecode(b"\xff.txt"))
+    assert (row.key, row.text) == ("\\xff.txt:1", "good")
+
+
+def test_a_link_to_a_folder_is_told_and_not_followed(tmp_path):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in/a.txt").write_text("good")
+    (tmp_path / "in/loop").symlink_to(tmp_path / "in", target_is_directory=True)
+    assert shown(read(tmp_path / "in")) == [
+        ("in/a.txt", "good", None),
+        ("in/loop", "", "it is a link to a folder, which isn't followed"),
+    ]
+
+
+def test_a_folder_that_cannot_be_read_stops_the_run(tmp_path, monkeypatch):
+    (tmp_path / "in/closed").mkdir(parents=True)
+    listed = os.scandir
+
+    def scandir(path):
+        if str(path).endswith("closed"):
+            raise PermissionError(13, "Permission denied", str(path))
+        return listed(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    with pytest.raises(DataError, match=r"closed can't be read \(Permission denied\)"):
+        read(tmp_path / "in")
+
+
+def test_two_columns_of_texts_stop_the_run(tmp_path):
+    path = tmp_path / "notes.csv"
+    path.write_text("text,text\na,b\n")
+    with pytest.raises(DataError, match="has 2 columns named 'text'"):
+        read(path)
+
+
+@pytest.mark.parametrize("columns", [{"text": "nope"}, {"id": "nope"}])
+def test_a_column_that_no_line_of_jsonl_has_stops_the_run(tmp_path, columns):
+    path = tmp_path / "notes.jsonl"
+    path.write_text('{"id": 1, "text": "a"}\n')
+    with pytest.raises(DataError, match="has no column 'nope'; its columns are 'id', 'text'"):
+        read(path, **columns)
+
+
+def test_metadata_that_no_line_of_jsonl_has_are_told(tmp_path, caplog):
+    path = tmp_path / "notes.jsonl"
+    path.write_text('{"text": "a", "year": 1}\n{"text": "b"}\n')
+    assert len(read(path, metadata=("year", "nope"))) == 2
+    assert caplog.messages == ["no line of notes.jsonl has the column 'nope'"]

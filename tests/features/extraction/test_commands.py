@@ -59,6 +59,14 @@ def test_more_bad_rows_than_allowed_end_with_1(edgebert, embedder_dir, notes, tm
     assert "more than --max-bad 0" in err
 
 
+def test_a_run_of_bad_rows_alone_ends_with_1(edgebert, embedder_dir, tmp_path, caplog):
+    (tmp_path / "blank.txt").write_text("\n\n")
+    uri = f"sqlite:{tmp_path / 's.db'}"
+    code, out, _ = edgebert("extract", embedder_dir, tmp_path / "blank.txt", "--to", uri)
+    assert (code, out.splitlines()[0]) == (1, "2 rows: 2 quarantined")
+    assert "no row can be used; " in caplog.text
+
+
 def test_every_setting_reaches_the_store(edgebert, embedder_dir, notes, tmp_path):
     uri = f"sqlite:{tmp_path / 's.db'}"
     settings = ["--role", "none", "--dtype", "int8", "--truncate-dim", 4, "--on-long", "chunks"]
@@ -109,6 +117,28 @@ def test_a_json_hit_is_the_whole_entry(edgebert, embedder_dir, store):
     hit = json.loads(out)
     assert set(hit) == {"score", "id", "key", "chunk", "start", "end", "text", "metadata"}
     assert hit["metadata"].keys() == {"year", "lang"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((" ",), "query is ' ', which says nothing"),
+        (("a", "--where", "lang=\udcff"), "column 'lang' is not UTF-8"),
+        (("a", "--where", f"year:={1 << 63}"), "more than 64 bits have room for"),
+        (("a", "--where", "\udcff=a"), "a column's name is not UTF-8"),
+    ],
+)
+def test_a_search_that_no_store_can_make_ends_with_1(
+    edgebert, embedder_dir, store, arguments, said
+):
+    code, _, err = edgebert("search", store, *arguments, "--bundle", embedder_dir)
+    assert code == 1
+    assert said in err
+
+
+def test_more_hits_than_any_engine_counts_are_all_that_are_there(edgebert, embedder_dir, store):
+    code, out, _ = edgebert("search", store, "a", "--bundle", embedder_dir, "--k", 10**30)
+    assert (code, len(out.splitlines())) == (0, 3)
 
 
 def test_a_store_that_is_not_there_ends_with_1(edgebert, embedder_dir, tmp_path):
