@@ -11,7 +11,7 @@ from edgebert.errors import InputError
 from edgebert.features.entries import Identity
 from edgebert.features.interrupt import catch_interrupt
 from edgebert.features.journal import Journal
-from edgebert.features.lock import lock_server, locked, place_of
+from edgebert.features.lock import lock_server, locked, place_of, real_place
 from edgebert.features.model import Model
 from edgebert.features.pipeline import TOKENS_SHARE, Pipeline
 from edgebert.features.quarantine import MAX_BAD, Quarantine
@@ -109,7 +109,7 @@ def extract(
     source.require_apart(place_of(to), bad_path)
     with ExitStack() as stack:
         interrupt = stack.enter_context(catch_interrupt())
-        target, place = to, place_of(to)
+        target, place = to, real_place(to)
         if into_new:
             place, target = new_place(to)
         if place is not None:
@@ -119,7 +119,9 @@ def extract(
                 require_store(place, to)
         summary, clock = Summary(store=shown_uri(to)), Clock()
         with (
-            _opened(target, bundle, settings, engine) as (store, runtime, model, journal),
+            _opened(
+                target, bundle, settings, engine, unfinished=place_of(target) if into_new else None
+            ) as (store, runtime, model, journal),
             closing(Quarantine(bad_path, most=max_bad)) as bad,
             embedding(work, bundle, runtime, model, clock, engine) as embedder,
         ):
@@ -136,20 +138,38 @@ def extract(
 
 @contextmanager
 def _opened(
-    uri: str, bundle: str | Path | Runtime, settings: VectorSettings, engine: Engine | None
+    uri: str,
+    bundle: str | Path | Runtime,
+    settings: VectorSettings,
+    engine: Engine | None,
+    *,
+    unfinished: Path | None,
 ) -> Iterator[tuple[Store, Runtime, Model, Journal]]:
     """Open a store for a bundle's vectors, and its journal, which agree when this returns."""
     with ExitStack() as stack:
         store = stack.enter_context(open_store(uri))
         runtime = stack.enter_context(opened_runtime(bundle, engine, store.identity))
         model = Model(runtime, settings)
-        store.bind(model.identity)
+        _bind(store, model.identity, unfinished=unfinished)
         table = getattr(store, "table", "entries")
         if place_of(uri) is None:
             stack.enter_context(lock_server(store, uri, name=str(table)))
         journal = stack.enter_context(closing(Journal(store)))
         journal.settle(place=shown_uri(uri))
         yield store, runtime, model, journal
+
+
+def _bind(store: Store, identity: Identity, *, unfinished: Path | None) -> None:
+    """Bind a store; ``unfinished`` is where one of an earlier ``--into-new`` may stand."""
+    try:
+        store.bind(identity)
+    except InputError as error:
+        if unfinished is None:
+            raise
+        raise InputError(
+            f"{error} An earlier run with --into-new, which was stopped, left it: go on with that "
+            f"run's settings, or remove {unfinished} to begin anew."
+        ) from error
 
 
 @contextmanager

@@ -32,6 +32,12 @@ def place_of(uri: str) -> Path | None:
     return place
 
 
+def real_place(uri: str) -> Path | None:
+    """Give `place_of`, of a link what it points to: one store has one lock, by whatever name."""
+    place = place_of(uri)
+    return place.resolve() if place is not None and place.is_symlink() else place
+
+
 @contextmanager
 def locked(place: Path) -> Iterator[None]:
     """Hold the lock of a store, the file ``PLACE.lock``, which stays.

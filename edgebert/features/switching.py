@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from edgebert.errors import EdgeBertError, InputError
-from edgebert.features.lock import place_of
+from edgebert.features.lock import real_place
 from edgebert.features.stores import open_store
 from edgebert.files import sync_directory
 
@@ -18,7 +18,7 @@ def new_place(uri: str) -> tuple[Path, str]:
     Raises:
         InputError: The store is a server's, where no rename can switch over.
     """
-    place = place_of(uri)
+    place = real_place(uri)
     if place is None:
         raise InputError(
             f"--into-new isn't offered for {uri.partition(':')[0]}, where nothing can be renamed "

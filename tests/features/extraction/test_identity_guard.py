@@ -128,6 +128,24 @@ def test_into_new_begins_a_store_where_none_is(embedder, tmp_path):
     assert extract(embedder, TEXTS, uri, into_new=True).held == 4
 
 
+def test_what_a_stopped_into_new_left_is_told(embedder, uri):
+    extract(embedder, TEXTS, uri)
+    extract(embedder, TEXTS, f"{uri}.new", dtype="binary")
+    with pytest.raises(InputError, match=r"remove .*store\.db\.new to begin anew"):
+        extract(embedder, TEXTS, uri, into_new=True)
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "npy"])
+def test_into_new_through_a_link_replaces_what_it_points_to(embedder, tmp_path, kind):
+    real, link = tmp_path / "real", tmp_path / "link"
+    extract(embedder, TEXTS, f"{kind}:{real}")
+    link.symlink_to(real, target_is_directory=real.is_dir())
+    extract(embedder, TEXTS[:2], f"{kind}:{link}", into_new=True)
+    assert link.is_symlink()
+    with open_store(f"{kind}:{real}", read_only=True) as store:
+        assert len(store) == 2
+
+
 def test_into_new_leaves_the_old_store_until_it_is_whole(embedder_dir, other_dir, uri, monkeypatch):
     monkeypatch.setattr("edgebert.features.pipeline.BLOCK_ROWS", 1)
     extract(embedder_dir, TEXTS, uri)
