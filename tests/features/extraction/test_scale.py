@@ -82,7 +82,7 @@ def test_what_is_printed_meanwhile_is_no_part_of_the_result(monkeypatch, capsys)
 
     def noisy(*_, **__):
         print("a worker died")
-        return Summary(store="here")
+        return Summary(store="here", rows=1, added=1)
 
     monkeypatch.setattr(command, "extract", noisy)
     parser = argparse.ArgumentParser()
