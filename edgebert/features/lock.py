@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
@@ -11,6 +12,7 @@ from edgebert.errors import InputError
 from edgebert.features.stores.base import Store
 
 _POSTGRES_LOCK = "SELECT pg_try_advisory_lock(hashtext('edgebert'), hashtext(?))"
+_TRIES, _PAUSE_SECONDS = 20, 0.1
 
 
 def place_of(uri: str) -> Path | None:
@@ -81,9 +83,11 @@ def lock_server(store: Store, uri: str, *, name: str) -> AbstractContextManager[
     database = store.sql()
     if database is None or not uri.startswith("postgres"):
         return nullcontext()
-    if not database.execute(_POSTGRES_LOCK, [name])[0][0]:  # its end is that of the connection
-        raise InputError(f"Another run is writing to {name} of this server. Wait for its end.")
-    return nullcontext()
+    for _ in range(_TRIES):  # a server frees the lock of a closed connection when it has the time
+        if database.execute(_POSTGRES_LOCK, [name])[0][0]:
+            return nullcontext()
+        time.sleep(_PAUSE_SECONDS)
+    raise InputError(f"Another run is writing to {name} of this server. Wait for its end.")
 
 
 if os.name == "nt":

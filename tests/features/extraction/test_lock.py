@@ -1,11 +1,12 @@
 """Where the lock of a store is."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from edgebert.errors import InputError
-from edgebert.features.lock import locked, place_of
+from edgebert.features.lock import lock_server, locked, place_of
 
 
 @pytest.mark.parametrize(
@@ -57,3 +58,20 @@ def test_a_folder_that_cannot_be_written_to_is_named(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(InputError, match="can't be made"), locked(tmp_path / "file" / "s"):
         pass
+
+
+def test_a_lock_that_a_server_frees_late_is_waited_for(monkeypatch):
+    monkeypatch.setattr("edgebert.features.lock._PAUSE_SECONDS", 0)
+    taken = iter([False, False, True])
+    database = SimpleNamespace(execute=lambda statement, values: [(next(taken),)])  # noqa: ARG005
+    store = SimpleNamespace(journal_path=lambda: None, sql=lambda: database)
+    with lock_server(store, "postgresql://host/db", name="notes"):
+        assert not list(taken)
+
+
+def test_a_lock_that_a_server_does_not_free_is_an_error(monkeypatch):
+    monkeypatch.setattr("edgebert.features.lock._PAUSE_SECONDS", 0)
+    database = SimpleNamespace(execute=lambda statement, values: [(False,)])  # noqa: ARG005
+    store = SimpleNamespace(journal_path=lambda: None, sql=lambda: database)
+    with pytest.raises(InputError, match="Another run is writing to notes"):
+        lock_server(store, "postgresql://host/db", name="notes")
