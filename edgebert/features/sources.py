@@ -21,7 +21,7 @@ from edgebert.features.rows import (
     row_of,
     row_of_cells,
 )
-from edgebert.features.text_files import MAX_BYTES, TEXT_READERS
+from edgebert.features.text_files import MAX_BYTES, TEXT_READERS, check_names
 from edgebert.inputs import check_choice
 
 FORMATS = ("text", "csv", "tsv", "jsonl", "parquet")
@@ -113,7 +113,9 @@ class Source:
         columns, number, size = self._columns, 0, path.stat().st_size
 
         def choose(names: list[str]) -> str:
-            return choose_text_column(names, columns, source=str(path))
+            found = choose_text_column(names, columns, source=str(path))
+            check_names(names, (found, *columns.asked), str(path))
+            return found
 
         for text_column, read, cells in parquet_batches(path, columns, choose, _BATCH_ROWS):
             self._position = lambda read=read: int(read * size)  # type: ignore[misc]
@@ -191,7 +193,8 @@ def _opened(path: Path) -> Iterator[tuple[BinaryIO, str, Callable[[], int]]]:
     if path == STDIN:
         if sys.stdin is None:
             raise DataError("stdin is closed; give the path of a file.")
-        yield sys.stdin.buffer, "stdin", _nowhere
+        stdin = sys.stdin  # kept: were it freed while a thread still waits for it, Python aborts
+        yield stdin.buffer, "stdin", _nowhere
         return
     with path.open("rb") as raw:
         if not path.name.lower().endswith(".gz"):

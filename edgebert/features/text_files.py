@@ -159,7 +159,7 @@ def _table_rows(
     numbered = _numbers(first, columns.asked)
     names = [str(i) for i in range(len(first))] if numbered else first
     text_column = choose_text_column(names, columns, source=name)
-    _check_names(names, (text_column, *columns.asked), name)
+    check_names(names, (text_column, *columns.asked), name)
     if numbered:
         yield _table_row(f"{name}:{number}", names, first, columns, text_column)
     for number, cells in stream:
@@ -180,7 +180,12 @@ def _numbers(first: Sequence[str], asked: Sequence[str]) -> bool:
     return bool(asked) and all(one.isdecimal() and one not in first for one in asked)
 
 
-def _check_names(names: Sequence[str], wanted: Sequence[str], source: str) -> None:
+def check_names(names: Sequence[str], wanted: Sequence[str], source: str) -> None:
+    """Make sure that each wanted column is there once.
+
+    Raises:
+        DataError: One is there more often.
+    """
     for one in wanted:
         if names.count(one) > 1:
             raise DataError(f"{source} has {names.count(one)} columns named {one!r}; rename them.")

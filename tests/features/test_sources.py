@@ -245,6 +245,17 @@ def test_two_columns_of_texts_stop_the_run(tmp_path):
         read(path)
 
 
+def test_two_columns_of_texts_stop_the_run_in_parquet_too(tmp_path):
+    import pyarrow as pa
+    import pyarrow.parquet
+
+    path = tmp_path / "notes.parquet"
+    cells = [pa.array(["a"]), pa.array(["b"])]
+    pa.parquet.write_table(pa.Table.from_arrays(cells, names=["text", "text"]), path)
+    with pytest.raises(DataError, match="has 2 columns named 'text'"):
+        read(path)
+
+
 @pytest.mark.parametrize("columns", [{"text": "nope"}, {"id": "nope"}])
 def test_a_column_that_no_line_of_jsonl_has_stops_the_run(tmp_path, columns):
     path = tmp_path / "notes.jsonl"
