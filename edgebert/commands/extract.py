@@ -139,7 +139,7 @@ def run(args: argparse.Namespace) -> int:
             engine=engine_of(args),
         )
     print(json.dumps(asdict(summary), ensure_ascii=False) if args.json else _shown(summary))
-    if summary.quarantined < summary.rows:
+    if not summary.quarantined or summary.quarantined < summary.rows:
         return EXIT_DONE
     logger.error("error: no row can be used; %s says why of each", summary.quarantine)
     return EXIT_ERROR

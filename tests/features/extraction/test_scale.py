@@ -89,5 +89,5 @@ def test_what_is_printed_meanwhile_is_no_part_of_the_result(monkeypatch, capsys)
     command.add_arguments(parser)
     assert command.run(parser.parse_args(["bundle", "notes.txt", "--to", "s.db"])) == 0
     printed = capsys.readouterr()
-    assert printed.out.startswith("0 rows")
+    assert printed.out.startswith("1 rows")
     assert printed.err == "a worker died\n"
