@@ -87,8 +87,6 @@ class Model:
         self._long = settings.on_long or {"window": "windows"}.get(
             manifest.on_long, manifest.on_long
         )
-        if self._per_token and self._long == "chunks":
-            self._long = "windows"  # a token has one vector, of the window where it's best
         self._form = _token_form(runtime, settings) if self._per_token else _form(runtime, settings)
         self._prompt = runtime._prompt(settings.role)
         self.identity = self._identify()

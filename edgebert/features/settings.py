@@ -40,6 +40,11 @@ class VectorSettings:
                 "dtype='int8' has its scale from vectors of texts, not of tokens; take 'float16' "
                 "or 'binary' with token_vectors."
             )
+        if self.token_vectors and self.on_long == "chunks":
+            raise InputError(
+                "on_long='chunks' has an entry for each window, and token_vectors one for each "
+                "token; take 'windows', where a token's vector is of the window that suits it best."
+            )
 
 
 @dataclass(frozen=True, kw_only=True)

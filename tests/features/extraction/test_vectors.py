@@ -114,6 +114,11 @@ def test_token_vectors_have_no_int8(stored):
         stored(TEXTS, token_vectors=True, dtype="int8")
 
 
+def test_token_vectors_and_chunks_contradict_each_other(stored):
+    with pytest.raises(InputError, match="one for each token"):
+        stored(TEXTS, token_vectors=True, on_long="chunks")
+
+
 def test_the_identity_says_what_the_vectors_are(stored, tmp_path):
     stored(TEXTS, dtype="binary", truncate_dim=4, on_long="chunks")
     with open_store(f"sqlite:{tmp_path / 'store.db'}", read_only=True) as store:
