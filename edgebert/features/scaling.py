@@ -25,6 +25,7 @@ from edgebert.runtime import Runtime
 logger = logging.getLogger(__name__)
 
 SCALES = ("ray",)
+MOST_WORKERS = 1024
 
 E = TypeVar("E", bound=Embedder)
 
@@ -47,9 +48,11 @@ class Scale:
     def __post_init__(self) -> None:
         count = self.workers
         if count is not None and (
-            isinstance(count, bool) or not isinstance(count, int) or count < 0
+            isinstance(count, bool) or not isinstance(count, int) or not 0 <= count <= MOST_WORKERS
         ):
-            raise InputError(f"workers is {count!r}; it must be a whole number, 0 or more.")
+            raise InputError(
+                f"workers is {count!r}; it must be a whole number from 0 to {MOST_WORKERS}."
+            )
         if self.on is not None:
             check_choice("scale", self.on, SCALES)
         elif self.ray_address is not None:

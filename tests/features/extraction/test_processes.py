@@ -33,7 +33,7 @@ def test_workers_are_as_many_as_half_of_the_memory_has_room_for(monkeypatch, cap
     assert bounded(2, size_bytes=4 << 30, threads=8) == (1, 8)
 
 
-@pytest.mark.parametrize("workers", [-1, True, 1.5])
+@pytest.mark.parametrize("workers", [-1, 10**20, True, 1.5])
 def test_a_wrong_number_of_workers_is_refused(embedder_dir, tmp_path, workers):
     with pytest.raises(InputError, match="workers is"):
         extract(embedder_dir, TEXTS, f"sqlite:{tmp_path / 's.db'}", workers=workers)
