@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import logging
-import signal
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from types import FrameType
+
+from edgebert.interrupt import catch_signals
 
 logger = logging.getLogger(__name__)
 
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)  # a container is stopped by the second
 _SAID = "interrupted; what is stored stays, and the same command goes on from there"
 
 
@@ -30,24 +28,8 @@ class Interrupt:
 
 @contextmanager
 def catch_interrupt() -> Iterator[Interrupt]:
-    """Turn the first SIGINT or SIGTERM into a request; a second one stops at once.
-
-    In a thread other than the main one, where Python allows no handlers, nothing is caught.
-    """
+    """Turn the first SIGINT or SIGTERM into a request; see `catch_signals`."""
     interrupt = Interrupt()
-    if threading.current_thread() is not threading.main_thread():
+    warning = "Stopping after the write that is under way; once more stops at once."
+    with catch_signals(interrupt, said=_SAID, warning=warning, logger=logger):
         yield interrupt
-        return
-
-    def request(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
-        if interrupt.requested:
-            raise KeyboardInterrupt(_SAID)
-        interrupt.requested = True
-        logger.warning("Stopping after the write that is under way; once more stops at once.")
-
-    before = {number: signal.signal(number, request) for number in _SIGNALS}
-    try:
-        yield interrupt
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
