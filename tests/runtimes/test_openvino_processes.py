@@ -45,15 +45,17 @@ from pathlib import Path
 import numpy as np
 from runtimes.openvino import OpenVinoBackend
 from runtimes import SessionOptions
+from edgebert.engines.forking import NATIVE_WORK
 from edgebert.types import Batch
 one = np.array([[2, 57, 3]])
 batch = Batch(one, np.ones_like(one), np.zeros_like(one), np.zeros(1, dtype=np.int64))
 path, options = Path(sys.argv[1]), SessionOptions(threads=2)
-parent = OpenVinoBackend(path, options)
-expected = parent.run(batch)["last_hidden_state"]
+with NATIVE_WORK:  # as edgebert.engines.engine does: a fork waits until OpenVINO's threads sleep
+    parent = OpenVinoBackend(path, options)
+    expected = parent.run(batch)["last_hidden_state"]
 child = os.fork()
 if child == 0:
-    ctypes.pythonapi.Py_IncRef(ctypes.py_object(parent))  # as edgebert.engines.engine does
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(parent))  # and so does its child
     own = OpenVinoBackend(path, options)
     same = np.array_equal(own.run(batch)["last_hidden_state"], expected)
     sys.exit(0 if same else 3)
