@@ -13,6 +13,7 @@ from pathlib import Path
 from edgebert.commands.arguments import add_bundle, add_runtime, positive
 from edgebert.features.extraction import extract
 from edgebert.features.quarantine import MAX_BAD
+from edgebert.features.removing import MAX_REMOVED
 from edgebert.features.scaling import SCALES
 from edgebert.features.settings import LONG, Engine
 from edgebert.features.sources import FORMATS
@@ -69,6 +70,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=_count,
         default=MAX_BAD,
         help=f"Rows that can't be used, at most, before the run stops (default: {MAX_BAD})",
+    )
+    parser.add_argument(
+        "--max-removed",
+        type=_rows_or_share,
+        default=MAX_REMOVED,
+        metavar="ROWS|SHARE",
+        help="Rows that --update removes, at most, or it removes none and ends with an error "
+        f"(default: {MAX_REMOVED:.0%}% of those stored)",
     )
     _add_scale(parser)
     add_runtime(parser)
@@ -133,6 +142,7 @@ def run(args: argparse.Namespace) -> int:
             into_new=args.into_new,
             quarantine=args.quarantine,
             max_bad=args.max_bad,
+            max_removed=args.max_removed,
             workers=args.workers,
             scale=args.scale,
             ray_address=args.ray_address,
@@ -176,3 +186,18 @@ def _count(text: str) -> int:
     if not text.isdecimal():
         raise argparse.ArgumentTypeError(f"must be a whole number, 0 or more, got {text!r}")
     return int(text)
+
+
+def _rows_or_share(text: str) -> int | float:
+    number, share = text.removesuffix("%"), text.endswith("%")
+    if not share and number.isdecimal():
+        return int(number)
+    try:
+        found = float(number) / 100
+    except ValueError:
+        found = -1.0
+    if not share or not 0 <= found <= 1:
+        raise argparse.ArgumentTypeError(
+            f"must be a whole number of rows, or a share from 0% to 100%, got {text!r}"
+        )
+    return found

@@ -15,6 +15,7 @@ from edgebert.features.lock import lock_server, locked, place_of, real_place
 from edgebert.features.model import Model
 from edgebert.features.pipeline import TOKENS_SHARE, Pipeline
 from edgebert.features.quarantine import MAX_BAD, Quarantine
+from edgebert.features.removing import MAX_REMOVED, Most, check_max_removed
 from edgebert.features.rows import Columns
 from edgebert.features.scaling import Scale, embedding
 from edgebert.features.settings import Engine, VectorSettings
@@ -44,6 +45,7 @@ def extract(
     into_new: bool = False,
     quarantine: str | Path | None = None,
     max_bad: int | None = MAX_BAD,
+    max_removed: Most = MAX_REMOVED,
     workers: int | None = None,
     scale: str | None = None,
     ray_address: str | None = None,
@@ -74,6 +76,9 @@ def extract(
         into_new: Embed everything into a store beside this one, which takes its place at the end.
         quarantine: JSON lines of the bad rows; by default beside the store.
         max_bad: The bad row after so many stops the run; None never stops it.
+        max_removed: With ``update``, how many rows may be removed, a number or (as a float) a share
+            of those that were stored; where it would be more, none is, and the run ends with an
+            error. None allows any.
         workers: Processes that embed, each with the bundle open; 0 for as many as cores and memory
             allow, which share the threads. By default threads of this process do it, or on Ray a
             worker a CPU, of one thread. The vectors are those of one process with as many threads
@@ -90,7 +95,8 @@ def extract(
     Raises:
         InputError: An argument is not allowed, the store has vectors of another identity, or
             another run is writing to it.
-        DataError: The source can't be read, two rows have one key, or too many rows are bad.
+        DataError: The source can't be read, two rows have one key, too many rows are bad, or too
+            many would be removed.
         StoreError: The store failed again and again.
         KeyboardInterrupt: It was asked to stop.
     """
@@ -103,6 +109,7 @@ def extract(
     )
     work = Scale(workers=workers, on=scale, ray_address=ray_address)
     work.check(bundle)
+    check_max_removed(max_removed)
     columns = Columns(text=text_column, id=id_column, metadata=tuple(metadata_columns))
     source = Source(inputs, columns, kind=input_format)
     bad_path = Path(quarantine) if quarantine is not None else _beside(to)
@@ -127,7 +134,10 @@ def extract(
         ):
             share = TOKENS_SHARE if model.identity.per_token else 1
             Pipeline(
-                *(embedder, journal, bad, summary, interrupt, clock), update=update, share=share
+                *(embedder, journal, bad, summary, interrupt, clock),
+                update=update,
+                max_removed=max_removed,
+                share=share,
             ).run(source)
             summary.held = len(store)
             summary.quarantine = str(bad.path) if bad.count else None

@@ -16,7 +16,6 @@ from concurrent.futures import Future
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
 from typing import TypeVar
 
 from edgebert.errors import DataError, StoreError
@@ -25,6 +24,7 @@ from edgebert.features.interrupt import Interrupt
 from edgebert.features.journal import UNSETTLED, Journal, Mark, digest_of
 from edgebert.features.model import Embedded
 from edgebert.features.quarantine import Quarantine
+from edgebert.features.removing import Most, check_gone, pages_gone
 from edgebert.features.rows import Row
 from edgebert.features.seen import Seen
 from edgebert.features.sources import Source
@@ -40,7 +40,6 @@ BLOCK_CHARACTERS = 1 << 20  # of long texts a block has fewer
 TOKENS_SHARE = 32  # a block of token vectors is so much smaller: each text has many
 AHEAD = 2  # blocks that wait for the one that is being written
 RETRY_SECONDS = (0.5, 1.0, 2.0, 4.0, 8.0)  # between the tries of a store that fails
-_AT_ONCE = 500  # values of one statement
 
 
 @dataclass(frozen=True)
@@ -82,6 +81,7 @@ class Pipeline:
         clock: Clock,
         *,
         update: bool,
+        max_removed: Most,
         share: int = 1,
     ) -> None:
         """Take the parts, which stay open.
@@ -94,18 +94,21 @@ class Pipeline:
             interrupt: Asks to stop.
             clock: Counts the seconds of each stage.
             update: Whether changed rows are embedded anew, and those that are gone removed.
+            max_removed: How many may be removed, see `check_gone`.
             share: Blocks are one of so many parts of the usual ones, see `TOKENS_SHARE`.
         """
         self._embedder, self._journal, self._quarantine = embedder, journal, quarantine
         self.summary, self._interrupt, self._update = summary, interrupt, update
         self._clock, self._progress, self._share = clock, Progress(), share
+        self._max_removed = max_removed
 
     def run(self, source: Source) -> None:
         """Bring every row of a source into the store.
 
         Raises:
             KeyboardInterrupt: It was asked to stop; the next run goes on.
-            DataError: Two rows have the same key, there is no row, or too many are bad.
+            DataError: Two rows have the same key, there is no row, too many are bad, or too many
+                would be removed.
             StoreError: The store failed again and again.
         """
         try:
@@ -192,14 +195,12 @@ class Pipeline:
                 self._quarantine.without_key,
             )
             return
-        every = self._journal.every()
-        while page := list(islice(every, _AT_ONCE)):
-            self._interrupt.check()
-            held = seen.which([mark.key for mark in page])
-            gone = [mark for mark in page if mark.key not in held]
-            if gone:
-                self._tried(partial(self._journal.remove, gone))
-                self.summary.removed += len(gone)
+        journal, check = self._journal, self._interrupt.check
+        added, most = self.summary.added, self._max_removed
+        check_gone(journal, seen, added=added, most=most, check=check)
+        for gone in pages_gone(journal, seen, check=check):
+            self._tried(partial(journal.remove, gone))
+            self.summary.removed += len(gone)
 
     def _tried(self, action: Callable[[], T]) -> T:
         """Do it; where the store fails, wait and do it again."""
