@@ -22,6 +22,7 @@ COMMANDS: dict[str, str] = {
     "serve": "answer over HTTP, in the shape of OpenAI's API",
     "bench": "time every artifact of a bundle on this machine",
     "backends": "list the engines and whether they are installed",
+    "doctor": "say what this device has, what of a bundle it takes, and why not the others",
     "slim": "copy only what one device needs of a bundle",
     "pull": "download a bundle from the model hub, whole and checked, or not at all",
 }

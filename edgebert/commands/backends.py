@@ -11,7 +11,7 @@ from edgebert.bundles.installed import installed_version
 from edgebert.commands.arguments import add_json
 from edgebert.commands.table import format_table
 from edgebert.cpu import machine
-from runtimes import BACKENDS, BackendSpec
+from runtimes import BACKENDS
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -21,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print one row a backend; no engine is imported."""
-    rows = [_describe(name, spec) for name, spec in BACKENDS.items()]
+    rows = [describe_backend(name) for name in BACKENDS]
     here = machine()
     if args.json:
         print(json.dumps({"backends": rows, "machine": here}, ensure_ascii=False, indent=2))
@@ -52,11 +52,12 @@ def describe_machine(here: Mapping[str, Any]) -> str:
     )
 
 
-def _describe(name: str, spec: BackendSpec) -> dict[str, Any]:
+def describe_backend(name: str) -> dict[str, Any]:
+    """Say whether a backend's engine is installed, and in which version; nothing is imported."""
     found = installed_version(name)
     return {
         "backend": name,
         "installed": found is not None,
         "engine": found and " ".join(filter(None, found)),
-        "extra": spec.extra,
+        "extra": BACKENDS[name].extra,
     }

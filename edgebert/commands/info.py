@@ -10,11 +10,9 @@ from edgebert.bundles.bundle import Bundle, name_of, why_not_here
 from edgebert.commands.arguments import add_bundle, add_threads
 from edgebert.commands.table import format_table, megabytes
 from edgebert.cpu import default_threads
-from edgebert.engines.selection import Selection, affordable
-from edgebert.errors import BackendError
+from edgebert.engines.choice import what_auto_takes
 from edgebert.formats.exits import EarlyExit, ExitArtifact
 from edgebert.formats.manifest import Artifact
-from runtimes import SessionOptions
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -66,7 +64,7 @@ def describe(bundle: Bundle, *, threads: int) -> dict[str, Any]:
         "prompts": dict(manifest.prompts),
         "format_version": manifest.format_version,
         "steps": [str(entry.get("step", "?")) for entry in manifest.lineage],
-        "runs_here": _runs_here(bundle, threads),
+        "runs_here": what_auto_takes(bundle, threads=threads).why,
         "early_exit": _early_exit(manifest.early_exit),
         "artifacts": [_artifact(artifact) for artifact in manifest.every_artifact],
     }
@@ -81,22 +79,6 @@ def _early_exit(exits: EarlyExit | None) -> dict[str, Any]:
     }
     layers = exits.num_hidden_layers
     return {"layers": layers, "budget": exits.budget, "metric": exits.metric, **on_dev}
-
-
-def _runs_here(bundle: Bundle, threads: int) -> str:
-    """Say what ``auto`` would run, by what an earlier load has measured."""
-    try:
-        candidates = affordable(bundle.candidates())
-    except BackendError as error:
-        return f"nothing: {error}"
-    if len(candidates) == 1:
-        return f"{name_of(candidates[0])}: the only artifact that can run here"
-    selection = Selection(bundle, candidates, SessionOptions(threads=threads))
-    known = selection.remembered()
-    if known is None:
-        names = ", ".join(map(name_of, candidates))
-        return f"the fastest of {names}; the first load measures which that is"
-    return selection.explain(known, when="at an earlier load")
 
 
 def _artifact(artifact: Artifact) -> dict[str, Any]:
