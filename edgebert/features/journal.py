@@ -15,7 +15,7 @@ import logging
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ from edgebert.features.stores.base import Sql, Store
 
 logger = logging.getLogger(__name__)
 
-UNSETTLED = ""  # in the place of a digest
+UNSETTLED, BEGUN = "", "new"  # in the place of a digest
 _PAGE = 1000
 _AT_ONCE = 500  # values of one statement; SQLite's oldest limit is 999
 
@@ -44,13 +44,24 @@ class Mark:
 
     Attributes:
         key: Of the row.
-        digest: See `digest_of`; `UNSETTLED` of one whose writing did not end.
+        digest: See `digest_of`; of one whose writing did not end `UNSETTLED`, or `BEGUN` where it
+            was the first time.
         ids: Of the entries that the store has of it, or may have.
     """
 
     key: str
     digest: str
     ids: tuple[str, ...]
+
+    @property
+    def settled(self) -> bool:
+        """Whether the store has those entries, and no others of the row."""
+        return self.digest not in (UNSETTLED, BEGUN)
+
+    @property
+    def unsettled(self) -> Mark:
+        """The same row, to be written again."""
+        return self if self.digest == BEGUN else replace(self, digest=UNSETTLED)
 
 
 class LocalSql:
@@ -174,13 +185,8 @@ class Journal:
                 self._store.delete(gone)
                 self.put(marks)
             return
-        before = {mark.key: mark.ids for mark in old}
-        self.put(
-            [
-                Mark(one.key, UNSETTLED, tuple(dict.fromkeys((*before.get(one.key, ()), *one.ids))))
-                for one in marks
-            ]
-        )
+        before = {mark.key: mark.unsettled for mark in old}
+        self.put([_joined(before.get(one.key, Mark(one.key, BEGUN, ())), one) for one in marks])
         self._store.write(entries, vectors)
         self._store.delete(gone)
         self.put(marks)
@@ -192,7 +198,7 @@ class Journal:
             StoreError: See `write`.
         """
         if not self._together:
-            self.put([Mark(mark.key, UNSETTLED, mark.ids) for mark in marks])
+            self.put([mark.unsettled for mark in marks])
         with self._store.transaction():
             self._store.delete([one for mark in marks for one in mark.ids])
             statement = f'DELETE FROM {self._table} WHERE "key" = ?'
@@ -229,8 +235,8 @@ class Journal:
             self._unsettle_missing()
 
     def _settled_entries(self) -> int:
-        statement = f"SELECT sum(entries) FROM {self._table} WHERE digest <> ?"
-        return int(self._sql.execute(statement, [UNSETTLED])[0][0] or 0)
+        statement = f"SELECT sum(entries) FROM {self._table} WHERE digest NOT IN (?, ?)"
+        return int(self._sql.execute(statement, [UNSETTLED, BEGUN])[0][0] or 0)
 
     def _adopt(self) -> None:
         for ids in _pages(self._store.ids()):
@@ -253,13 +259,17 @@ class Journal:
             for mark in self.every():
                 held = (there.execute("SELECT 1 FROM held WHERE id = ?", [x]) for x in mark.ids)
                 if not all(held):
-                    self.put([Mark(mark.key, UNSETTLED, mark.ids)])
+                    self.put([mark.unsettled])
 
     def _marks(self, condition: str, values: Sequence[Any]) -> list[Mark]:
         found = self._sql.execute(
             f'SELECT "key", digest, ids FROM {self._table} {condition}', values
         )
         return [Mark(key, digest, tuple(ids.split())) for key, digest, ids in found]
+
+
+def _joined(before: Mark, mark: Mark) -> Mark:
+    return replace(before, ids=tuple(dict.fromkeys((*before.ids, *mark.ids))))
 
 
 def _pages(ids: Iterator[str]) -> Iterator[list[str]]:

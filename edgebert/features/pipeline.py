@@ -21,7 +21,7 @@ from typing import TypeVar
 from edgebert.errors import DataError, StoreError
 from edgebert.features.chain import Embedder
 from edgebert.features.interrupt import Interrupt
-from edgebert.features.journal import UNSETTLED, Journal, Mark, digest_of
+from edgebert.features.journal import BEGUN, Journal, Mark, digest_of
 from edgebert.features.model import Embedded
 from edgebert.features.quarantine import Quarantine
 from edgebert.features.removing import Most, check_gone, pages_gone
@@ -148,7 +148,7 @@ class Pipeline:
 
     def _is_due(self, row: Row, marks: dict[str, Mark]) -> bool:
         mark = marks.get(row.key or "")
-        if mark is None or mark.digest == UNSETTLED:
+        if mark is None or not mark.settled:
             return True
         if mark.digest == digest_of(row):
             self.summary.unchanged += 1
@@ -182,8 +182,9 @@ class Pipeline:
             old = [job.marks[mark.key] for mark in marks if mark.key in job.marks]
             entries = done.every_entry
             self._tried(partial(self._journal.write, marks, entries, done.vectors, old))
-            summary.changed += len(old)
-            summary.added += len(marks) - len(old)
+            changed = sum(mark.digest != BEGUN for mark in old)
+            summary.changed += changed
+            summary.added += len(marks) - changed
             summary.entries += len(entries)
         summary.tokens += done.tokens
         summary.dropped_tokens += done.dropped_tokens

@@ -203,6 +203,26 @@ def test_a_store_that_goes_on_failing_stops_the_run_which_goes_on_later(runs, mo
     assert texts_of(runs.held()) == sorted(OLD)
 
 
+@pytest.mark.parametrize("update", [False, True])
+def test_rows_whose_first_write_failed_are_added_and_others_changed(runs, update, monkeypatch):
+    """Whatever a full disk had begun: only what the store never had is added."""
+    old = OLD[2:] if update else []  # k0, k1, k10 are then new, and k5 is changed
+    if update:
+        runs(old)
+    MemoryStore.calls.clear()
+    monkeypatch.setattr(MemoryStore, "fail", staticmethod(_full))
+    with pytest.raises(StoreError, match="It failed 3 times"):
+        runs(NEW, update=update)
+    monkeypatch.setattr(MemoryStore, "fail", staticmethod(lambda name, number: None))  # noqa: ARG005
+    summary = runs(NEW, update=update)
+    assert (summary.added, summary.changed) == ((3, 1) if update else (10, 0))
+
+
+def _full(name, number):  # noqa: ARG001
+    if name == "write":
+        raise StoreError("The disk is full.")
+
+
 @pytest.mark.parametrize("again", [2, 7])  # in the same block, and in the next one
 def test_two_rows_of_one_key_stop_the_run(runs, again):
     rows = [*OLD[:again], ("k1", "bad"), *OLD[again:]]
