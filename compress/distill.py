@@ -55,8 +55,8 @@ def distill(
 
     set_threads(config.threads)
     from compress.distillation.augmentation import AUGMENTED
-    from compress.distillation.ensemble import resolve_members
     from compress.distillation.given_student import check_given
+    from compress.distillation.members import resolve_members
     from compress.distillation.student_check import check_student
     from compress.models.teachers import resolve_teacher
     from compress.report import load_report
@@ -85,9 +85,10 @@ def _run(
     from compress.bundles.shipping import ship
     from compress.data.load import load_data
     from compress.distillation.augmentation import augment, with_augmented
-    from compress.distillation.ensemble import ask_teachers, check_members
+    from compress.distillation.ensemble import ask_teachers
     from compress.distillation.given_student import imitate_on
     from compress.distillation.imitate import imitate
+    from compress.distillation.members import check_members
     from compress.stopwatch import Stopwatch
 
     watch = Stopwatch(work)

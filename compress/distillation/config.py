@@ -15,7 +15,6 @@ from edgebert.errors import InputError
 
 Method = Literal["auto", "logits", "tinybert", "distilbert", "minilm", "embedding"]
 Init = Literal["auto", "layers", "projected", "random"]
-Weighting = Literal["uniform", "dev"]
 QuantizationAware = Literal["none", "int8", "int4"]
 
 # Why a task's texts can't be changed, and why answers of several teachers can't be averaged.
@@ -29,7 +28,8 @@ NO_ENSEMBLE = {
     "token-classification": "tokenizers cut words differently, so answers by token don't meet",
     "question-answering": "tokenizers cut words differently, so answers by token don't meet",
     "fill-mask": "vocabularies differ, so answers by token don't meet",
-    "feature-extraction": "two embedders' vectors lie in two spaces, so their mean means nothing",
+    "feature-extraction": "two embedders' vectors lie in two spaces, so their mean means nothing; "
+    "one of them can teach alone, like --teacher-weights 0,1",
 }
 
 
@@ -46,8 +46,10 @@ class DistillConfig(TrainingConfig):
     extra_teacher: tuple[str, ...] = option(
         (), help="One more teacher, its answers averaged with those of --teacher; repeatable"
     )
-    teacher_weights: Weighting = option(
-        "uniform", help="Of several teachers: all the same, or by their scores on dev"
+    teacher_weights: str = option(
+        "uniform",
+        help="Of several teachers: uniform, dev (by their scores on it), or numbers in their order "
+        "like 0,1: then the first gives the student its start, hidden states and tokens alone",
     )
     student: str = option(
         "minilm-3l-384d",
@@ -214,5 +216,30 @@ class DistillConfig(TrainingConfig):
     def _check_teachers(self) -> None:
         if self.teacher_weights != "uniform" and not self.extra_teacher:
             raise InputError("--teacher-weights needs one --extra-teacher or more.")
+        shares = self.teacher_shares
         if self.extra_teacher and (reason := NO_ENSEMBLE.get(self.task)):
-            raise InputError(f"--extra-teacher doesn't fit the task {self.task!r}: {reason}.")
+            one = shares is not None and max(shares) == 1
+            if not one or self.task != "feature-extraction":
+                raise InputError(f"--extra-teacher doesn't fit the task {self.task!r}: {reason}.")
+
+    @property
+    def teacher_shares(self) -> tuple[float, ...] | None:
+        """Shares of all teachers in their order, their sum 1; None where they aren't given.
+
+        Raises:
+            InputError: ``teacher_weights`` is no name, and no number for each teacher.
+        """
+        if self.teacher_weights in ("uniform", "dev"):
+            return None
+        try:
+            found = [float(one) for one in self.teacher_weights.split(",")]
+        except ValueError:
+            found = []
+        count = 1 + len(self.extra_teacher)
+        if len(found) != count or not (min(found) >= 0 and 0 < sum(found) < math.inf):
+            raise InputError(
+                f"--teacher-weights must be uniform, dev, or {count} numbers of 0 or more like "
+                f"{','.join('1' * count)}, one a teacher, --teacher's first; got "
+                f"{self.teacher_weights!r}."
+            )
+        return tuple(one / sum(found) for one in found)

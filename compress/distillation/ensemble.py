@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -19,12 +19,10 @@ from torch import Tensor
 from compress.data.encoding import RowArray
 from compress.distillation.augmentation import with_augmented
 from compress.distillation.average import average_answers
+from compress.distillation.members import require_like_vectors
 from compress.distillation.teacher_cache import TeacherCache
-from compress.models.capture import Wanted
-from compress.models.labels import is_nameless
-from compress.models.loading import load_teacher, load_tokenizer
-from compress.models.pretrained import task_config
-from compress.models.teachers import ResolvedTeacher, resolve_teacher
+from compress.models.capture import Features, Wanted
+from compress.models.teachers import ResolvedTeacher
 from compress.reporting.records import EnsembleRecord, MemberRecord, PhaseRecord
 from compress.scoring.probe import torch_rows
 from compress.scoring.scores import evaluate_rows
@@ -32,7 +30,6 @@ from compress.training.checkpoint import weights_sha256
 from compress.training.dev_score import DevScore
 from compress.training.teacher_step import ReadyTeacher, ready_teacher
 from edgebert.errors import InputError, ModelError
-from edgebert.types import FloatArray
 
 if TYPE_CHECKING:
     from compress.data.task_data import TaskData
@@ -40,28 +37,35 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-LOGITS_ALONE = Wanted()
-
 
 @dataclass(frozen=True, eq=False)
 class Ensemble:
     """What several teachers say together.
 
     Attributes:
-        logits: Of each train row, made ones included, float32 ``[rows, C]``.
+        answers: To each train row, made ones included, float32: logits ``[rows, C]``, or of
+            embedders pooled vectors ``[rows, H]``.
+        kind: ``logits`` or ``pooled``.
         record: Who they are, their weights and scores.
         phases: The curves of those of them, but the first, that were fine-tuned.
         sha256: Of all their weights and shares.
     """
 
-    logits: Tensor
+    answers: Tensor
+    kind: str
     record: EnsembleRecord
     phases: tuple[PhaseRecord, ...]
     sha256: str
 
-    def batch(self, rows: RowArray, device: torch.device | str) -> Tensor:
-        """Give the logits of some rows, float32 ``[B, C]``."""
-        return self.logits[torch.from_numpy(rows)].to(device)
+    def without(self, wanted: Wanted) -> Wanted:
+        """Give what is wanted of the first teacher itself."""
+        if self.kind == "pooled":
+            return dataclasses.replace(wanted, pooled=None, pooling_layers=1)
+        return dataclasses.replace(wanted, logits=False)
+
+    def put(self, features: Features, rows: RowArray, device: torch.device | str) -> None:
+        """Set the answers to some rows in place of the first teacher's own."""
+        setattr(features, self.kind, self.answers[torch.from_numpy(rows)].to(device))
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,59 +73,8 @@ class _Answers:
     """One teacher, asked: its model is gone by now."""
 
     member: MemberRecord
-    train: Tensor  # [rows, C]
-    dev: FloatArray  # [rows of dev, C]
+    said: tuple[Tensor, Tensor] | None  # of train and dev, [rows, C or H]; not asked: None
     sha256: str
-
-
-def resolve_members(config: DistillConfig, first: ResolvedTeacher) -> list[ResolvedTeacher]:
-    """Find the teachers beside the first.
-
-    Raises:
-        InputError: One is given twice.
-        ModelError: One can't be had; none is replaced by another.
-    """
-    found = [resolve_teacher(name, no_fallback=True) for name in config.extra_teacher]
-    seen = {first.path.resolve()}
-    for one in found:
-        if one.path.resolve() in seen:
-            raise InputError(
-                f"--extra-teacher {one.requested} is a teacher of this run already; name another."
-            )
-        seen.add(one.path.resolve())
-    return found
-
-
-def check_members(found: Sequence[ResolvedTeacher], data: TaskData, config: DistillConfig) -> None:
-    """Load each teacher beside the first once, before hours go into any.
-
-    Raises:
-        ModelError: It can't be used, or its labels are not those of the data; both are named.
-    """
-    for one in found:
-        try:
-            _require_names(one, data, config)
-            load_teacher(
-                one.path, task=config.task, labels=data.labels, problem_type=data.problem_type
-            )
-            load_tokenizer(one.path, config.max_length)
-        except (ModelError, InputError) as error:
-            kind = ModelError if isinstance(error, ModelError) else InputError
-            raise kind(f"--extra-teacher {one.requested}: {error}") from error
-
-
-def _require_names(found: ResolvedTeacher, data: TaskData, config: DistillConfig) -> None:
-    if config.task != "text-classification":
-        return
-    theirs: Any = task_config(found.path, config.task)
-    names = [str(name) for name in theirs.id2label.values()]
-    headless = not any("ForSequenceClassification" in one for one in theirs.architectures or ())
-    if not headless and is_nameless(names) and set(names) != set(data.labels):
-        raise ModelError(
-            f"Its labels have no names ({', '.join(names)}), so they can't be matched with the "
-            f"data's ({', '.join(data.labels)}). Write them into id2label of its config.json; "
-            "--teacher-labels is of --teacher alone."
-        )
 
 
 def ask_teachers(
@@ -132,12 +85,13 @@ def ask_teachers(
     *,
     work: Path,
     device: torch.device,
+    shares: Sequence[float] | None = None,
 ) -> Ensemble:
-    """Ask every teacher for its answers to all train rows, and average them.
+    """Ask every teacher that has a share for its answers to all train rows, and average them.
 
     One after the other is loaded, fine-tuned where it has no head, asked in the tokens of its own
     tokenizer, and let go. So no more than two models are in memory. Their answers take four bytes
-    a class and row, on disk and in memory, whatever ``cache_size_gb`` says.
+    a class (or number of a vector) and row, on disk and in memory, whatever ``cache_size_gb`` says.
 
     Args:
         first: The first, ready to answer, with made rows if there are any.
@@ -146,21 +100,26 @@ def ask_teachers(
         config: The settings.
         work: The run's work directory. Fine-tuned ones are kept there as ``teacher-2`` and on.
         device: Where they run.
+        shares: Of each, their sum 1; by default as the settings say.
 
     Raises:
-        ModelError: One of them can't be used, or has learned nothing.
+        ModelError: One of them can't be used, has learned nothing, or makes vectors otherwise.
         InputError: A score on dev is no weight.
     """
-    answers = [_ask(found[0], first, config, work / "cache-1")]
+    given = shares or config.teacher_shares
+    asked = [share > 0 for share in given or [1] * len(found)]
+    answers = [_ask(found[0], first, config, work / "cache-1" if asked[0] else None)]
     phases = []
     for number, one in enumerate(found[1:], start=2):
         member = _ready(number, one, data, config, work=work, device=device)
         if member.phase is not None:
             phases.append(member.phase)
-        answers.append(_ask(one, member, config, work / f"cache-{number}"))
+        require_like_vectors(one, member, first)
+        cache = work / f"cache-{number}" if asked[number - 1] else None
+        answers.append(_ask(one, member, config, cache))
         del member
         gc.collect()
-    shares = _weights([one.member for one in answers], config)
+    shares = given or _weights([one.member for one in answers], config)
     return _together(answers, shares, tuple(phases), first, config)
 
 
@@ -172,22 +131,27 @@ def _together(
     config: DistillConfig,
 ) -> Ensemble:
     dev = first.encoded.dev
-    owners = (first.encoded.train.rows.owners, dev.rows.owners)
-    train_logits, dev_logits = (
-        average_answers(
-            logits,
-            shares,
-            task=config.task,
-            problem_type=dev.head.problem_type,
-            questions=torch.from_numpy(its),
-        )
-        for logits, its in zip(
-            ([one.train for one in answers], [torch.from_numpy(one.dev) for one in answers]),
-            owners,
-            strict=True,
-        )
-    )
     metric = DevScore(dev, metric=config.metric_for_best_model).metric
+    said = [one.said for one in answers if one.said is not None]
+    if len(said) == 1:  # vectors of two embedders have no average
+        train = said[0][0]
+        score = next(one.member.dev_score for one in answers if one.said is not None)
+    else:
+        train, dev_logits = (
+            average_answers(
+                logits,
+                [share for share in shares if share],
+                task=config.task,
+                problem_type=dev.head.problem_type,
+                questions=torch.from_numpy(owners),
+            )
+            for logits, owners in zip(
+                zip(*said, strict=True),
+                (first.encoded.train.rows.owners, dev.rows.owners),
+                strict=True,
+            )
+        )
+        score = float(evaluate_rows(dev, dev_logits.numpy())[metric])
     members = [
         dataclasses.replace(one.member, weight=share)
         for one, share in zip(answers, shares, strict=True)
@@ -195,14 +159,15 @@ def _together(
     record = EnsembleRecord(
         weighting=config.teacher_weights,
         metric=metric,
-        dev_score=float(evaluate_rows(dev, dev_logits.numpy())[metric]),
+        dev_score=score,
         members=tuple(members),
     )
     logger.info("%d teachers together: dev %s %.4f", len(members), metric, record.dev_score)
     digest = hashlib.sha256()
     for one, share in zip(answers, shares, strict=True):
         digest.update(f"{one.sha256} {share!r}\n".encode())
-    return Ensemble(train_logits, record, phases, digest.hexdigest())
+    kind = "pooled" if dev.head.pooling else "logits"
+    return Ensemble(train, kind, record, phases, digest.hexdigest())
 
 
 def _ready(
@@ -239,13 +204,21 @@ def _ready(
 
 
 def _ask(
-    found: ResolvedTeacher, teacher: ReadyTeacher, config: DistillConfig, directory: Path
+    found: ResolvedTeacher, teacher: ReadyTeacher, config: DistillConfig, directory: Path | None
 ) -> _Answers:
-    train, digest = teacher.encoded.train, weights_sha256(teacher.model)
-    cache = TeacherCache(directory, key=digest, limit_bytes=sys.maxsize, bf16=config.bf16)
-    label = f"answers of {found.requested}"
-    cache.prepare(teacher.model, train.rows.encoded, LOGITS_ALONE, pad_id=train.pad_id, label=label)
-    metric = DevScore(teacher.encoded.dev, metric=config.metric_for_best_model).metric
+    """Ask a teacher, and keep what it says in a directory; without one it is not asked."""
+    train, dev, digest = teacher.encoded.train, teacher.encoded.dev, weights_sha256(teacher.model)
+    said = None
+    if directory is not None:
+        cache = TeacherCache(directory, key=digest, limit_bytes=sys.maxsize, bf16=config.bf16)
+        label, head = f"answers of {found.requested}", dev.head
+        wanted = Wanted(
+            logits=head.pooling is None, pooled=head.pooling, pooling_layers=head.pooling_layers
+        )
+        cache.prepare(teacher.model, train.rows.encoded, wanted, pad_id=train.pad_id, label=label)
+        answers = cache.by_row("pooled" if head.pooling else "logits")
+        said = answers, torch.from_numpy(torch_rows(teacher.model, dev).values)
+    metric = DevScore(dev, metric=config.metric_for_best_model).metric
     member = MemberRecord(
         requested=found.requested,
         used=found.used,
@@ -255,8 +228,7 @@ def _ask(
     )
     return _Answers(
         member=member,
-        train=cache.logits(),
-        dev=torch_rows(teacher.model, teacher.encoded.dev).values,
+        said=said,
         sha256=digest,
     )
 

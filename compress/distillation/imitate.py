@@ -79,7 +79,7 @@ def imitate(
         config: The settings.
         work: Where cache and checkpoints go; one sub-folder a phase.
         cache_dir: Where the teacher's outputs go, if not into ``work``: runs can share them.
-        ensemble: What several teachers say, in place of the teacher's own logits.
+        ensemble: What several teachers say, in place of the teacher's own answers.
         extra_terms: The caller's own loss terms, added to the last phase.
         on_entry: Called with each new entry of the last phase; what it raises ends the training.
     """
@@ -128,7 +128,7 @@ def train_student(
         layer_map: 1-based teacher layer of each student layer.
         work: Where checkpoints go; one sub-folder a phase.
         cache_dir: Where the teacher's outputs go.
-        ensemble: What several teachers say, in place of the teacher's own logits.
+        ensemble: What several teachers say, in place of the teacher's own answers.
         extra_terms: The caller's own loss terms, added to the last phase.
         on_entry: Called with each new entry of the last phase.
     """
@@ -160,7 +160,7 @@ def train_student(
     cache.prepare(
         teacher.model,
         train.rows.encoded,
-        wanted if ensemble is None else dataclasses.replace(wanted, logits=False),
+        wanted if ensemble is None else ensemble.without(wanted),
         pad_id=train.pad_id,
         live=train.masking is not None,  # every step hides other tokens
     )
@@ -218,7 +218,7 @@ class _Run:
             batch, rows = train.batch(items, device=device), train.rows_of(items)
             theirs = self.cache.features(rows, batch)
             if self.ensemble is not None:
-                theirs.logits = self.ensemble.batch(rows, device)
+                self.ensemble.put(theirs, rows, device)
             ours = forward_features(self.student, batch, phase.student_wanted)
             return phase.losses(ours, theirs, batch)
 

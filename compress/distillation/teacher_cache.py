@@ -154,15 +154,15 @@ class TeacherCache:
                 setattr(features, kind, values)
         return features
 
-    def logits(self) -> Tensor:
-        """Give the logits of all rows, float32 ``[rows, C]``, of a teacher that has one row each.
+    def by_row(self, name: str) -> Tensor:
+        """Give the logits or pooled vectors of all rows, float32 ``[rows, width]``.
 
         Raises:
-            InputError: They aren't kept, or are of each token.
+            InputError: They aren't kept, or there is one for each token.
         """
-        if "logits" not in self._arrays or self._by_token:
-            raise InputError("There are no logits by row; prepare a cache of logits alone.")
-        return torch.from_numpy(np.array(self._arrays["logits"]))
+        if name not in self._arrays or name in self._by_token:
+            raise InputError(f"There are no {name} by row; prepare a cache of {name} alone.")
+        return torch.from_numpy(np.array(self._arrays[name]))
 
     def _fill(
         self,

@@ -75,6 +75,7 @@ class Grounds:
         own = {
             "teacher": str(self.vocabularies.directory(shape.vocab_size)),
             "extra_teacher": self.vocabularies.extra_teachers(shape.vocab_size),
+            "teacher_weights": self.vocabularies.teacher_weights(shape.vocab_size),
             "student": str(shape.architecture),
             "output_dir": folder,
             "backend": (self.config.engine,),

@@ -86,8 +86,16 @@ class Vocabularies:
 
     def extra_teachers(self, size: int) -> tuple[str, ...]:
         """Name who teaches beside the teacher of a vocabulary: the whole one, or nobody."""
-        averaged = self._config.task not in NO_ENSEMBLE
-        return (str(self.whole.directory),) if averaged and size in self._lossy else ()
+        by_text = self._config.task not in NO_ENSEMBLE or self._embeds
+        return (str(self.whole.directory),) if by_text and size in self._lossy else ()
+
+    def teacher_weights(self, size: int) -> str:
+        """Say how they teach: vectors are the whole teacher's alone."""
+        return "0,1" if self._embeds and self.extra_teachers(size) else "uniform"
+
+    @property
+    def _embeds(self) -> bool:
+        return self._config.task == "feature-extraction"
 
     def ensemble(self, size: int) -> Ensemble | None:
         """Give what several teachers say to students of a vocabulary; None where one teaches."""
@@ -105,6 +113,7 @@ class Vocabularies:
                 self._config,
                 work=self._work / "ensembles" / f"{size}",
                 device=self._device,
+                shares=(0.0, 1.0) if self._embeds else None,
             )
         return self._ensembles[size]
 

@@ -12,16 +12,14 @@ import torch
 from safetensors.torch import load_file, save_file
 
 import compress
-from compress.distillation.ensemble import ask_teachers, resolve_members
-from compress.models.teachers import resolve_teacher
+from compress.models.capture import Features
 from compress.report import load_report
-from compress.training.teacher_step import ready_teacher
 from edgebert.errors import InputError, ModelError
 from edgebert.formats.manifest import Manifest
+from tests.compress.ensembles import asked, write_other_tokens
 from tests.compress.steps import distill_settings, flags, run_step, train_settings
 from tests.compress.test_resume import KILLER, resume, sha256, start
 from tests.compress.tiny_tasks import write_task
-from tests.tiny import LETTERS, SPECIALS, WORDS, write_tokenizer
 
 torch.set_num_threads(1)
 
@@ -30,15 +28,7 @@ torch.set_num_threads(1)
 def second(lab, tmp_path_factory):
     """A teacher with another vocabulary: the words of the data in other places, no ``##``."""
     folder = tmp_path_factory.mktemp("second")
-    from transformers import BertModel
-
-    from tests.tiny import bert_config
-
-    torch.manual_seed(0)
-    vocab = [*SPECIALS, *reversed(WORDS), *"0123456789", *LETTERS]
-    write_tokenizer(folder / "encoder", vocab=vocab)
-    config = bert_config(vocab_size=len(vocab), initializer_range=0.2)
-    BertModel(config).save_pretrained(folder / "encoder")
+    write_other_tokens(folder / "encoder")
     compress.train(
         train_settings(
             lab,
@@ -80,34 +70,33 @@ def probabilities(directory, texts):
     return torch.stack(found)[:, order]
 
 
-def asked(lab, tmp_path, *extra, **changes):
-    config = distill_settings(lab, tmp_path / "b", extra_teacher=tuple(map(str, extra)), **changes)
-    from compress.data.load import load_data
-
-    data = load_data(config, task=config.task, seed=config.seed)
-    found = resolve_teacher(config.teacher)
-    device = torch.device("cpu")
-    settings = {"work": tmp_path / "w", "device": device}
-    first = ready_teacher(
-        found.path, data, config, learning_rate=1e-3, num_train_epochs=1, **settings
-    )
-    members = [found, *resolve_members(config, found)]
-    return ask_teachers(first, members, data, config, **settings), data
-
-
 def test_train_rows_get_the_mean_of_what_each_says_in_its_own_tokens(lab, second, tmp_path):
     ensemble, data = asked(lab, tmp_path, second)
     expected = sum(probabilities(one, data.train.texts) for one in (lab.teacher, second)) / 2
-    torch.testing.assert_close(ensemble.logits.softmax(dim=-1), expected, atol=1e-5, rtol=0)
+    torch.testing.assert_close(ensemble.answers.softmax(dim=-1), expected, atol=1e-5, rtol=0)
     rows = np.array([7, 3])
-    assert torch.equal(ensemble.batch(rows, "cpu"), ensemble.logits[[7, 3]])
+    features = Features()
+    ensemble.put(features, rows, "cpu")
+    assert torch.equal(features.logits, ensemble.answers[[7, 3]])
 
 
 def test_labels_in_another_order_are_followed_by_name(lab, second, tmp_path):
     other = permuted(second, tmp_path / "permuted", ("good", "bad"))
     ensemble, _ = asked(lab, tmp_path, second)
     again, _ = asked(lab, tmp_path / "again", other)
-    torch.testing.assert_close(again.logits, ensemble.logits, atol=1e-5, rtol=0)
+    torch.testing.assert_close(again.answers, ensemble.answers, atol=1e-5, rtol=0)
+
+
+def test_given_shares_are_taken_and_a_teacher_without_one_is_not_asked(lab, second, tmp_path):
+    ensemble, data = asked(lab, tmp_path, second, teacher_weights="1,3")
+    own, other = (probabilities(one, data.train.texts) for one in (lab.teacher, second))
+    expected = own / 4 + 3 * other / 4
+    torch.testing.assert_close(ensemble.answers.softmax(dim=-1), expected, atol=1e-5, rtol=0)
+    alone, _ = asked(lab, tmp_path / "alone", second, teacher_weights="0,1")
+    torch.testing.assert_close(alone.answers.softmax(dim=-1), other, atol=1e-5, rtol=0)
+    assert not (tmp_path / "alone" / "w" / "cache-1").exists()
+    assert alone.record.dev_score == alone.record.members[1].dev_score
+    assert [one.weight for one in alone.record.members] == [0, 1]
 
 
 def test_weights_by_dev_are_shares_of_the_scores_on_dev(lab, second, tmp_path):
@@ -226,7 +215,13 @@ def test_a_teacher_given_twice_is_refused(lab, tmp_path):
         ({"task": "question-answering"}, "cut words differently"),
         ({"task": "fill-mask"}, "vocabularies differ"),
         ({"task": "feature-extraction"}, "two spaces"),
+        ({"task": "feature-extraction", "teacher_weights": "1,1"}, "two spaces"),
         ({"extra_teacher": (), "teacher_weights": "dev"}, "--teacher-weights needs"),
+        ({"teacher_weights": "best"}, r"2 numbers of 0 or more like 1,1.*got 'best'"),
+        ({"teacher_weights": "1"}, "2 numbers"),
+        ({"teacher_weights": "2,-1"}, "2 numbers"),
+        ({"teacher_weights": "0,0"}, "2 numbers"),
+        ({"teacher_weights": "nan,1"}, "2 numbers"),
     ],
 )
 def test_what_can_not_be_averaged_is_refused_before_anything_is_read(lab, tmp_path, changes, said):

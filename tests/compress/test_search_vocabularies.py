@@ -65,7 +65,7 @@ def test_where_pieces_are_missing_the_whole_teacher_helps_by_half(make, caplog):
         ensemble = found.ensemble(46)
     assert ensemble is found.ensemble(46)
     mean = (logits_of(small).softmax(-1) + logits_of(whole).softmax(-1)) / 2
-    torch.testing.assert_close(ensemble.logits.softmax(-1), mean, atol=1e-4, rtol=0)
+    torch.testing.assert_close(ensemble.answers.softmax(-1), mean, atol=1e-4, rtol=0)
 
 
 def test_a_vocabulary_smaller_than_what_stays_in_any_case_is_refused(make):
