@@ -50,6 +50,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Serve until a signal; print the URL, with ``--json`` an object, once requests are taken.
 
+    A connection whose request's header isn't there within 10 seconds is closed.
+
     Ends with 0 after SIGTERM and with 130 after Ctrl+C, either once what was under way is answered.
     """
     _check_packages()
@@ -103,6 +105,8 @@ def _api_keys(path: Path | None) -> tuple[str, ...]:
             lines = path.read_text(encoding="utf-8").splitlines()
         except UnicodeDecodeError as error:
             raise InputError(f"--api-key-file {path} is not UTF-8.") from error
+        except OSError as error:
+            raise InputError(f"--api-key-file {path} can't be read: {error.strerror}.") from error
         keys, where = [line.strip() for line in lines], f"--api-key-file {path}"
     found = tuple(key for key in keys if key)
     if not found:

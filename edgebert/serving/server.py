@@ -14,6 +14,7 @@ import uvicorn
 
 from edgebert.errors import InputError
 from edgebert.serving.app import make_app
+from edgebert.serving.protocol import HEADER_BYTES, BoundedProtocol
 from edgebert.serving.service import Service
 
 _SEND_SECONDS = 5  # for the last responses, once they are made
@@ -31,6 +32,8 @@ class Server(uvicorn.Server):
         super().__init__(
             uvicorn.Config(
                 make_app(service),
+                http=BoundedProtocol,
+                h11_max_incomplete_event_size=HEADER_BYTES,
                 ws="none",
                 lifespan="off",
                 log_config=None,

@@ -124,6 +124,12 @@ def test_no_key_where_one_was_meant_opens_nothing(folder, flags, tmp_path, monke
     assert "holds no key" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("name", ["", "none"])  # a folder, and nothing
+def test_keys_that_can_not_be_read_are_an_error_that_names_the_flag(folder, tmp_path, name, capsys):
+    assert main(["serve", str(folder), "--port", "0", "--api-key-file", str(tmp_path / name)]) == 1
+    assert f"--api-key-file {tmp_path / name} can't be read" in capsys.readouterr().err
+
+
 def test_a_port_that_is_taken_is_one_clear_error(folder, capsys):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
