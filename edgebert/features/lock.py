@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 
 from edgebert.errors import InputError
+from edgebert.features.stores import shown_uri
 from edgebert.features.stores.base import Store
 
 _POSTGRES_LOCK = "SELECT pg_try_advisory_lock(hashtext('edgebert'), hashtext(?))"
@@ -41,8 +42,12 @@ def real_place(uri: str) -> Path | None:
 
 
 @contextmanager
-def locked(place: Path) -> Iterator[None]:
+def locked(place: Path, *, shown: str | None = None) -> Iterator[None]:
     """Hold the lock of a store, the file ``PLACE.lock``, which stays.
+
+    Args:
+        place: Of the store, or of its journal.
+        shown: What messages call the store.
 
     Raises:
         InputError: Another process holds it, or the file can't be made.
@@ -61,7 +66,7 @@ def locked(place: Path) -> Iterator[None]:
             _take(stream.fileno())
         except OSError as error:
             raise InputError(
-                f"Another run is writing to {place} (it holds {path}). Wait for its end."
+                f"Another run is writing to {shown or place} (it holds {path}). Wait for its end."
             ) from error
         yield
 
@@ -79,7 +84,7 @@ def lock_server(store: Store, uri: str, *, name: str) -> AbstractContextManager[
     """
     path = store.journal_path()
     if path is not None:
-        return locked(path)
+        return locked(path, shown=shown_uri(uri))
     database = store.sql()
     if database is None or not uri.startswith("postgres"):
         return nullcontext()

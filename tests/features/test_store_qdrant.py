@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from edgebert.errors import InputError, StoreError
+from edgebert.features.lock import lock_server
 from edgebert.features.stores import open_store
+from edgebert.features.stores.qdrant_client import Place
 from edgebert.features.stores.qdrant_points import requests_of
 from tests.features.store_contract import StoreContract
 from tests.features.store_data import entries_of, entry_of, identity_of, vectors_of
@@ -95,8 +97,39 @@ def test_a_collection_that_is_not_there_can_t_be_read(server):
         open_store(server.url, read_only=True)
     with open_store(server.url) as store:
         assert store.identity is None
-        port = server.url.rpartition(":")[2].removesuffix("/notes")
-        assert store.journal_path() == Path(f"qdrant-http-127.0.0.1-{port}-notes.journal.sqlite")
+
+
+def test_a_server_s_journal_is_the_same_one_wherever_a_run_is_begun(tmp_path, monkeypatch):
+    monkeypatch.setenv("EDGEBERT_STATE", str(tmp_path / "state"))
+    monkeypatch.chdir(tmp_path)
+    same = ("http://host/notes", "http://host:6333/notes", "http://me:secret@HOST/notes")
+    (path,) = {Place.of(location).journal() for location in same}
+    assert path.parent == tmp_path / "state"
+    assert path.name.startswith("qdrant-notes-")
+    assert "secret" not in path.name
+    others = ("https://host/notes", "http://host:1/notes", "http://host/a/notes", "http://host/b")
+    assert len({path, *(Place.of(location).journal() for location in others)}) == 5
+
+
+@pytest.mark.parametrize("folder", ["file", "file/below"])
+def test_a_state_folder_that_can_t_be_made_is_named(tmp_path, monkeypatch, folder):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("EDGEBERT_STATE", str(tmp_path / folder))
+    with pytest.raises(InputError, match=r"file.* can't be made .*Set EDGEBERT_STATE"):
+        Place.of("http://host/notes").journal()
+
+
+def test_a_server_s_store_has_one_run_at_a_time_whatever_folder_it_is_begun_in(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setenv("EDGEBERT_STATE", str(tmp_path / "state"))
+    uri = "qdrant:http://host/notes"
+    store = SimpleNamespace(journal_path=Place.of("http://host/notes").journal)
+    with lock_server(store, uri, name="entries"):
+        monkeypatch.chdir(tmp_path)
+        again = lock_server(store, "qdrant:http://host:6333/notes", name="entries")
+        with pytest.raises(InputError, match="writing to qdrant:http://host:6333/notes"), again:
+            pass
 
 
 @pytest.mark.parametrize("location", ["http://host:6333", "http://host:6333/", "ftp://host/x"])

@@ -21,7 +21,7 @@ from edgebert.features.stores.checks import (
     slices,
 )
 from edgebert.features.stores.exact import nearest
-from edgebert.features.stores.folders import JOURNAL, require_room
+from edgebert.features.stores.folders import require_room
 from edgebert.features.stores.payload import VECTOR, entry_in, vectors_in
 from edgebert.features.stores.qdrant_client import (
     Place,
@@ -272,10 +272,8 @@ class QdrantStore(Store):
         return list(points)
 
     def journal_path(self) -> Path | None:
-        """See `Store.journal_path`: in the store's folder; of a server's in the current one."""
-        if self._at.folder is not None:
-            return self._at.folder / JOURNAL
-        return Path(re.sub(r"[^\w.-]+", "-", f"qdrant-{self._at}.{JOURNAL}"))
+        """See `Store.journal_path`, and `Place.journal`."""
+        return self._at.journal()
 
     def close(self) -> None:
         """See `Store.close`."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import re
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,10 +16,13 @@ from urllib.parse import urlsplit
 from warnings import catch_warnings, filterwarnings
 
 from edgebert.errors import InputError, PackageMissingError, StoreError
+from edgebert.features.stores.folders import JOURNAL
 from edgebert.files import write_text
+from edgebert.state import state_directory
 
 _COLLECTION = "entries"  # of a folder
 _TIMEOUT_S = 60
+_PORT = 6333  # the client's own, of a URL without one
 _IN_USE = "already accessed by another instance"  # of the client's own message
 
 
@@ -55,6 +60,19 @@ class Place:
 
     def __str__(self) -> str:
         return str(self.folder) if self.url is None else f"{self.url}/{self.collection}"
+
+    def journal(self) -> Path:
+        """Say where the journal stands: in the folder; of a server's among what this user keeps.
+
+        That doesn't depend on the folder that a run is begun in, nor on how the URL is spelt.
+        """
+        if self.folder is not None:
+            return self.folder / JOURNAL
+        parts = urlsplit(self.url or "")
+        facts = (parts.scheme, parts.hostname, parts.port or _PORT, parts.path, self.collection)
+        digest = hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]
+        name = re.sub(r"[^\w.-]+", "-", self.collection)[:60]
+        return state_directory() / f"qdrant-{name}-{digest}.{JOURNAL}"
 
 
 def qdrant_package(install: str) -> Any:
