@@ -9,13 +9,15 @@ from __future__ import annotations
 import logging
 import multiprocessing
 import signal
+import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any
 
 from edgebert.cpu import default_threads, memory_limit
-from edgebert.errors import EdgeBertError
+from edgebert.errors import EdgeBertError, InputError
 from edgebert.features.job import Answer, Job, answer
 from edgebert.features.model import Embedded
 from edgebert.features.rows import Row
@@ -25,6 +27,8 @@ logger = logging.getLogger(__name__)
 
 _BASE_BYTES = 250 << 20  # a process with its libraries and the texts and vectors of its blocks
 _MODEL_SHARE = 2  # bytes in memory for each of a model's file, at most
+_NAME = "edgebert-worker"
+_UNGUARDED = 73  # the exit code of a worker that came to a call of `extract`
 
 
 def bounded(workers: int, *, size_bytes: int, threads: int | None) -> tuple[int, int]:
@@ -48,6 +52,28 @@ def bounded(workers: int, *, size_bytes: int, threads: int | None) -> tuple[int,
     return count, max(1, most_threads // count)
 
 
+def check_script(*, workers: bool) -> None:
+    """Make sure that worker processes can be started, each of which reads the script first.
+
+    In one of those this ends the process, without a word: it shall not do what the script does.
+
+    Args:
+        workers: Whether there may be any.
+
+    Raises:
+        InputError: The script comes from stdin.
+    """
+    if multiprocessing.current_process().name == _NAME:
+        sys.exit(_UNGUARDED)
+    main = sys.modules["__main__"]
+    path = getattr(main, "__file__", None) if getattr(main, "__spec__", None) is None else None
+    if workers and path and not Path(path).exists():
+        raise InputError(
+            f"Worker processes can't read the script, as there is no file {path}; save it as one, "
+            "or leave workers out."
+        )
+
+
 class ProcessWorker:
     """One process; see `edgebert.features.team.Remote`."""
 
@@ -55,7 +81,7 @@ class ProcessWorker:
         """Start it."""
         context = multiprocessing.get_context("spawn")  # a fork would copy other threads' locks
         self._connection, theirs = context.Pipe()
-        self._process = context.Process(target=work, args=(theirs, job), daemon=True)
+        self._process = context.Process(target=work, args=(theirs, job), name=_NAME, daemon=True)
         self._process.start()
         theirs.close()  # or its end would never be seen here
 
@@ -63,11 +89,13 @@ class ProcessWorker:
         """See `Remote`."""
         try:
             failure = self._receive()
-        except WorkerDiedError as death:
-            raise WorkerDiedError(
-                f"{death}; in a script of yours, the call must stand below "
-                "if __name__ == '__main__':, for each process reads the script"
-            ) from death
+        except WorkerDiedError:
+            if self._process.exitcode != _UNGUARDED:
+                raise
+            raise InputError(
+                "The script calls extract() with workers at its top level, and each worker reads "
+                "the script as it starts; put the call below if __name__ == '__main__':"
+            ) from None
         if failure is not None:
             self.stop()
             failure.unpack()

@@ -14,7 +14,7 @@ from edgebert.errors import InputError
 from edgebert.features.chain import Chain, Embedder
 from edgebert.features.job import Job
 from edgebert.features.model import Model
-from edgebert.features.processes import ProcessWorker, bounded
+from edgebert.features.processes import ProcessWorker, bounded, check_script
 from edgebert.features.ray_workers import ray_team
 from edgebert.features.settings import Engine
 from edgebert.features.summary import Clock
@@ -62,8 +62,9 @@ class Scale:
         """Make sure that a bundle can be opened elsewhere, where it has to.
 
         Raises:
-            InputError: It is open here.
+            InputError: It is open here, or worker processes can't read the script.
         """
+        check_script(workers=self.on is None and self.workers not in (None, 1))
         if isinstance(bundle, Runtime) and (self.on or self.workers not in (None, 1)):
             raise InputError(
                 "bundle is a Runtime, which belongs to this process; for workers give its path."

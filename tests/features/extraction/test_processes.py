@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-import textwrap
 from typing import ClassVar
 
 import pytest
@@ -44,18 +43,45 @@ def test_an_open_runtime_has_no_workers(embedder, tmp_path):
         extract(embedder, TEXTS, f"sqlite:{tmp_path / 's.db'}", workers=2)
 
 
+@pytest.fixture
+def script(embedder_dir, tmp_path):
+    """Write a script that extracts with settings at its top level, more than once."""
+
+    def write(*calls):
+        path = tmp_path / "script.py"
+        lines = [
+            f"extract({str(embedder_dir)!r}, ['good', 'bad'], 'sqlite:{tmp_path}/{number}.db', "
+            f"engine=Engine(threads=2), {settings})"
+            for number, settings in enumerate(calls)
+        ]
+        path.write_text("\n".join(["from edgebert.features import Engine, extract", *lines]))
+        return path
+
+    return write
+
+
+def python(*arguments, **settings):
+    return subprocess.run(
+        [sys.executable, *arguments],
+        **settings,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+
+
 @pytest.mark.slow
-def test_a_script_without_a_main_guard_is_told_so(embedder_dir, tmp_path):
-    script = tmp_path / "script.py"
-    uri = f"sqlite:{tmp_path / 's.db'}"
-    script.write_text(
-        textwrap.dedent(f"""
-            from edgebert.features import Engine, extract
-            extract({str(embedder_dir)!r}, ["good"], {uri!r}, workers=2, engine=Engine(threads=2))
-        """)
-    )
-    done = subprocess.run(
-        [sys.executable, script], capture_output=True, text=True, check=False, timeout=120
-    )
-    assert done.returncode != 0
-    assert "if __name__ == '__main__':" in done.stderr.splitlines()[-1]
+@pytest.mark.parametrize("workers", [2, 0])
+def test_a_script_without_a_main_guard_is_told_so_in_one_error(script, workers):
+    done = python(script("workers=None", f"workers={workers}"))
+    assert done.returncode == 1
+    assert done.stderr.count("Traceback") == 1
+    assert "InputError: The script calls extract() with workers" in done.stderr.splitlines()[-1]
+    assert done.stderr.splitlines()[-1].endswith("if __name__ == '__main__':")
+
+
+def test_workers_for_a_script_from_stdin_are_refused(script):
+    done = python("-", input=script("workers=2").read_text())
+    assert done.returncode == 1
+    assert "InputError: Worker processes can't read the script" in done.stderr.splitlines()[-1]
