@@ -160,17 +160,24 @@ class Trial:
         assert found["entries"]
         return found, done.seconds
 
-    def round(self, kills, seconds, draw):
-        """Kill and resume on a new place until it's done, with so many kills at most.
+    def round(self, kills, seconds, draw, *, at=None):
+        """Kill and resume until it's done, with so many kills at most.
+
+        Args:
+            kills: Of all rounds.
+            seconds: That an unbroken run takes.
+            draw: Draws the moments.
+            at: Folder and URI of a store that is prepared; None for a new one.
 
         Returns:
             The store's folder and its URI.
         """
-        place, uri = self.new_place()
-        self.prepare(uri)
+        place, uri = at or self.new_place()
+        if at is None:
+            self.prepare(uri)
         while True:
             left = kills - self.killed.total()
-            number = signal.SIGKILL if left % INTERRUPTS else signal.SIGINT
+            number = signal.SIGINT if left % INTERRUPTS == 2 else signal.SIGKILL
             moment = self.moment(draw, seconds, partial(self.strike, number=number))
             done = self.run(uri, stop=moment if left > 0 else None)
             if done.code == 0 or done.phase == "ended":  # the interpreter was ending
