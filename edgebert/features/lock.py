@@ -1,4 +1,9 @@
-"""One run at a time into a store: a lock that ends with the process, however it ends."""
+"""One run at a time into a store: a lock that ends with the process, however it ends.
+
+It covers a run into any store, and the switch from an old one to a new one, so it stands beside
+both. A folder of plain files has a lock of its own within it, which comes along when it's moved and
+keeps out every other writer, also one that is no run: `edgebert.features.stores.catalog`.
+"""
 
 from __future__ import annotations
 
