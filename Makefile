@@ -14,6 +14,7 @@ QUICK := not slow and not arm and not browser and not stores and not gpu and not
 # Environments of other libraries, which hold back what the toolchain needs; for `make compat` alone.
 OPTIMUM := .venv-optimum
 OPTIMUM_INTEL := .venv-optimum-intel
+CLUSTER := .venv-cluster
 COMPAT_DIR := build/compat
 COMPAT_TESTS := -m pytest -m compat tests/compat
 
@@ -28,7 +29,7 @@ test: $(INSTALLED)  ## every test that needs no mark of its own
 	$(BIN)/python -m pytest -m "$(QUICK)"
 
 # Each environment names the packages whose absence is a failure there, not a skip.
-compat: $(INSTALLED) $(OPTIMUM)/.installed $(OPTIMUM_INTEL)/.installed  ## bundles in other libraries
+compat: $(INSTALLED) $(OPTIMUM)/.installed $(OPTIMUM_INTEL)/.installed $(CLUSTER)/.installed  ## bundles in other libraries
 	rm -rf $(COMPAT_DIR)
 	EDGEBERT_CACHE=off $(BIN)/python -m tests.compat.make_bundles $(COMPAT_DIR)
 	EDGEBERT_COMPAT=transformers,sentence_transformers $(BIN)/python $(COMPAT_TESTS)
@@ -38,6 +39,8 @@ compat: $(INSTALLED) $(OPTIMUM)/.installed $(OPTIMUM_INTEL)/.installed  ## bundl
 	EDGEBERT_REQUIRE_BACKENDS=openvino \
 		EDGEBERT_COMPAT=transformers,sentence_transformers,optimum.intel,optimum.exporters.openvino \
 		$(OPTIMUM_INTEL)/$(notdir $(BIN))/python $(COMPAT_TESTS)
+	EDGEBERT_REQUIRE_BACKENDS=onnx EDGEBERT_COMPAT=pyspark,daft SPARK_LOCAL_IP=127.0.0.1 \
+		$(CLUSTER)/$(notdir $(BIN))/python -m pytest -m compat tests/test_examples.py
 
 lint: $(INSTALLED)  ## what must pass before a commit, beside the tests
 	$(BIN)/python -m ruff format --check .
@@ -77,6 +80,14 @@ $(OPTIMUM_INTEL)/.installed: pyproject.toml constraints-optimum-intel.txt
 		sentence-transformers pytest
 	$(OPTIMUM_INTEL)/$(notdir $(BIN))/python -m pip install --no-deps \
 		-c constraints-optimum-intel.txt optimum-intel
+	@touch $@
+
+$(CLUSTER)/.installed: pyproject.toml constraints-cluster.txt
+	@java -version >/dev/null 2>&1 || { echo 'Spark needs Java 17 or later:' \
+		'apt-get install default-jre-headless' >&2; exit 1; }
+	test -x $(CLUSTER)/$(notdir $(BIN))/python || $(PYTHON) -m venv $(CLUSTER)
+	$(CLUSTER)/$(notdir $(BIN))/python -m pip install -c constraints-cluster.txt -e '.[onnx]' \
+		pyspark daft pandas onnx pytest
 	@touch $@
 
 clean:

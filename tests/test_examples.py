@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from importlib.util import find_spec, module_from_spec, spec_from_file_location
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from edgebert.runtime import Runtime
+from tests.compat.conftest import needs
 from tests.edgebert.bundles import write_bundle
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
@@ -58,17 +59,17 @@ def test_the_function_for_spark_gives_each_row_its_vector(bundle, expected):
     np.testing.assert_allclose(np.array(found.column("vector").to_pylist()), expected, atol=1e-6)
 
 
-@pytest.mark.stores
-@pytest.mark.skipif(find_spec("pyspark") is None, reason="needs pyspark and Java")
+@pytest.mark.compat
 def test_spark_runs_its_example(bundle, expected, tmp_path):
+    needs("pyspark")
     np.testing.assert_allclose(
         run_example("spark_features.py", bundle, tmp_path), expected, atol=1e-6
     )
 
 
-@pytest.mark.stores
-@pytest.mark.skipif(find_spec("daft") is None, reason="needs daft")
+@pytest.mark.compat
 def test_daft_runs_its_example(bundle, expected, tmp_path):
+    needs("daft")
     np.testing.assert_allclose(
         run_example("daft_features.py", bundle, tmp_path), expected, atol=1e-6
     )
