@@ -75,7 +75,7 @@ class Trial:
         kind: Of the store.
         folder: Has ``bundle`` and the inputs.
         server: Of PostgreSQL.
-        update: Whether a round begins with a whole store, which is updated.
+        how: ``update`` or ``into-new`` where a round begins with a whole store; else ``make``.
         flags: More of the command line, which bring workers.
         killed: How many, by signal and phase.
         struck: In which phase the last one was.
@@ -84,7 +84,7 @@ class Trial:
     kind: str
     folder: Path
     server: object = None
-    update: bool = False
+    how: str = "make"
     flags: tuple[str, ...] = ()
     count: int = 0
     killed: Counter = field(default_factory=Counter)
@@ -93,7 +93,7 @@ class Trial:
     def new_place(self):
         """Give the folder of a new store and its URI."""
         self.count += 1
-        name = f"{self.kind}{'_update' * self.update}_{self.count}"
+        name = f"{self.kind}_{self.how.replace('-', '_')}_{self.count}"
         place = self.folder / name
         place.mkdir()
         if self.kind == "postgresql":
@@ -101,7 +101,7 @@ class Trial:
         return place, f"{self.kind}:{place / 'store'}"
 
     def prepare(self, uri):
-        if self.update:
+        if self.how != "make":
             self.extract("before", uri)
 
     def extract(self, source, uri, *, update=False):
@@ -117,7 +117,7 @@ class Trial:
 
     @property
     def source(self):
-        return "after" if self.update else "before"
+        return "before" if self.how == "make" else "after"
 
     def run(self, uri, *, stop=None, flags=None):
         """Run the command in a process; ``stop`` is called with it once it's at work."""
@@ -126,7 +126,8 @@ class Trial:
         command = [sys.executable, "-m", "tests.features.extraction.child", self.folder / "bundle"]
         command += [self.folder / f"{self.source}.jsonl", "--to", uri, *FLAGS]
         command += ["--quarantine", self.folder / "bad.jsonl"]
-        command += [*(self.flags if flags is None else flags), *(["--update"] * self.update)]
+        command += self.flags if flags is None else flags
+        command += [f"--{self.how}"] if self.how != "make" else []
         with err.open("w") as stream:
             process = subprocess.Popen(
                 list(map(str, command)),
@@ -177,7 +178,8 @@ class Trial:
             self.prepare(uri)
         while True:
             left = kills - self.killed.total()
-            number = signal.SIGINT if left % INTERRUPTS == 2 else signal.SIGKILL
+            soft = self.killed.total() % INTERRUPTS == 2
+            number = signal.SIGINT if soft else signal.SIGKILL
             moment = self.moment(draw, seconds, partial(self.strike, number=number))
             done = self.run(uri, stop=moment if left > 0 else None)
             if done.code == 0 or done.phase == "ended":  # the interpreter was ending
@@ -211,7 +213,7 @@ class Trial:
         found = state_of(place, uri)
         for name, value in expected.items():
             assert found[name] == value, (self.kind, name, difference(found[name], value))
-        again = self.extract(self.source, uri, update=self.update)
+        again = self.extract(self.source, uri, update=self.how != "make")
         assert (again.entries, again.added, again.changed, again.removed) == (0, 0, 0, 0), again
         assert again.unchanged == again.rows
         assert state_of(place, uri)["entries"] == expected["entries"]
