@@ -7,7 +7,7 @@ from contextlib import ExitStack, closing, contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
-from edgebert.errors import InputError
+from edgebert.errors import DataError, InputError
 from edgebert.features.entries import Identity
 from edgebert.features.interrupt import catch_interrupt
 from edgebert.features.journal import Journal
@@ -142,6 +142,8 @@ def extract(
             summary.held = len(store)
             summary.quarantine = str(bad.path) if bad.count else None
         if into_new and place is not None:
+            if not summary.held:
+                raise DataError(f"No row can be used, so {shown_uri(to)} stays as it is.")
             switch(place, to)
     return summary
 
@@ -160,26 +162,28 @@ def _opened(
         store = stack.enter_context(open_store(uri))
         runtime = stack.enter_context(opened_runtime(bundle, engine, store.identity))
         model = Model(runtime, settings)
-        _bind(store, model.identity, unfinished=unfinished)
+        if store.identity is not None:
+            _require(store, model.identity, unfinished=unfinished)
         table = getattr(store, "table", "entries")
         if place_of(uri) is None:
             stack.enter_context(lock_server(store, uri, name=str(table)))
-        journal = stack.enter_context(closing(Journal(store)))
+        journal = stack.enter_context(closing(Journal(store, model.identity)))
         journal.settle(place=shown_uri(uri))
         yield store, runtime, model, journal
 
 
-def _bind(store: Store, identity: Identity, *, unfinished: Path | None) -> None:
-    """Bind a store; ``unfinished`` is where one of an earlier ``--into-new`` may stand."""
+def _require(store: Store, identity: Identity, *, unfinished: Path | None) -> None:
+    """Make sure of what a store holds; ``unfinished`` is where a stopped ``--into-new`` may be."""
     try:
         store.bind(identity)
     except InputError as error:
-        if unfinished is None:
-            raise
-        raise InputError(
-            f"{error} An earlier run with --into-new, which was stopped, left it: go on with that "
-            f"run's settings, or remove {unfinished} to begin anew."
-        ) from error
+        said = "" if len(store) else " It holds no entry, so it may be removed."
+        if unfinished is not None:
+            said = (
+                " An earlier run with --into-new, which was stopped, left it: go on with that "
+                f"run's settings, or remove {unfinished} to begin anew."
+            )
+        raise InputError(f"{error}{said}") from error
 
 
 @contextmanager

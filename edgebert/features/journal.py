@@ -12,16 +12,14 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
-from edgebert.errors import InputError, StoreError
-from edgebert.features.entries import Entry, Vectors
+from edgebert.features.entries import Entry, Identity, Vectors
+from edgebert.features.local_sql import LocalSql
 from edgebert.features.rows import Row
 from edgebert.features.stores.base import Sql, Store
 
@@ -64,76 +62,47 @@ class Mark:
         return self if self.digest == BEGUN else replace(self, digest=UNSETTLED)
 
 
-class LocalSql:
-    """A SQLite file of the journal's own, or a temporary one that nobody else sees."""
-
-    def __init__(self, path: Path | None) -> None:
-        """Open a file; None makes a temporary one, on disk where it gets large.
-
-        Raises:
-            InputError: It can't be opened, or is something else.
-        """
-        self._place = path or "a temporary file"
-        try:
-            self._database = sqlite3.connect("" if path is None else path, isolation_level=None)
-            if path is not None:
-                self._database.execute("PRAGMA journal_mode=WAL")
-                self._database.execute("PRAGMA synchronous=FULL")  # a commit outlives a power cut
-        except sqlite3.Error as error:
-            raise InputError(
-                f"{self._place} can't be opened as a journal ({error}). Is it one, in a folder "
-                "that can be written to?"
-            ) from error
-
-    def execute(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """See `Sql`."""
-        with self._told():
-            return self._database.execute(statement, tuple(values)).fetchall()
-
-    def execute_many(self, statement: str, rows: Sequence[Sequence[Any]]) -> None:
-        """See `Sql`; all of it or nothing."""
-        with self._told():
-            self._database.execute("BEGIN IMMEDIATE")
-            try:
-                self._database.executemany(statement, rows)
-                self._database.execute("COMMIT")
-            except BaseException:
-                with suppress(sqlite3.Error):  # it may have been undone by itself
-                    self._database.execute("ROLLBACK")
-                raise
-
-    @contextmanager
-    def _told(self) -> Iterator[None]:
-        try:
-            yield
-        except sqlite3.Error as error:
-            raise StoreError(f"{self._place} failed ({error}); is the disk full?") from error
-
-    def close(self) -> None:
-        """Close the file."""
-        self._database.close()
-
-
 class Journal:
-    """Writes rows to a store so that each is there once, whenever the process ends."""
+    """Writes rows to a store so that each is there once, whenever the process ends.
 
-    def __init__(self, store: Store, *, table: str = "edgebert_journal") -> None:
-        """Open the journal of a store that has its identity.
+    A store without an identity gets it with the first rows, so that a run that finds none leaves
+    nothing behind.
+    """
+
+    def __init__(
+        self, store: Store, identity: Identity | None = None, *, table: str = "edgebert_journal"
+    ) -> None:
+        """Open the journal of a store.
 
         Args:
             store: Stays open.
+            identity: Of a store that has none yet.
             table: Name of the journal's table in the store's own database.
         """
-        self._store = store
-        own = store.sql()
+        self._store, self._identity, self._table = store, identity, table
+        self._local: LocalSql | None = None
+        self._database: Sql | None = None
+        if store.identity is not None:
+            self._begin()
+
+    def _begin(self) -> None:
+        """Bind the store if it isn't, and make the table."""
+        if self._store.identity is None and self._identity is not None:
+            self._store.bind(self._identity)
+        own = self._store.sql()
         self._together = own is not None
-        self._local = LocalSql(store.journal_path()) if own is None else None
-        self._sql: Sql = own or self._local  # type: ignore[assignment]  # one of them is there
-        self._table = table
+        if own is None:
+            self._local = LocalSql(self._store.journal_path())
+        self._database = own or self._local
         self._sql.execute(
             f'CREATE TABLE IF NOT EXISTS {self._table} ("key" TEXT PRIMARY KEY, '
             "digest TEXT NOT NULL, ids TEXT NOT NULL, entries INTEGER NOT NULL)"
         )
+
+    @property
+    def _sql(self) -> Sql:
+        assert self._database is not None  # whoever wrote or found something has it
+        return self._database
 
     def close(self) -> None:
         """Close what isn't the store's."""
@@ -141,11 +110,15 @@ class Journal:
             self._local.close()
 
     def __len__(self) -> int:
+        if self._database is None:
+            return 0
         return int(self._sql.execute(f"SELECT count(*) FROM {self._table}")[0][0])
 
     def find(self, keys: Sequence[str]) -> dict[str, Mark]:
         """Give the marks of those keys that have one."""
         found: list[Mark] = []
+        if self._database is None:
+            return {}
         for first in range(0, len(keys), _AT_ONCE):
             some = keys[first : first + _AT_ONCE]
             found += self._marks(f'WHERE "key" IN ({", ".join("?" * len(some))})', some)
@@ -154,7 +127,7 @@ class Journal:
     def every(self) -> Iterator[Mark]:
         """Give all marks by rising key, in bounded memory; they may change meanwhile."""
         last: str | None = None
-        while True:
+        while self._database is not None:
             where = "" if last is None else 'WHERE "key" > ?'
             values = [] if last is None else [last]
             page = self._marks(f'{where} ORDER BY "key" LIMIT {_PAGE}', values)
@@ -177,6 +150,8 @@ class Journal:
         Raises:
             StoreError: The store failed; the same call again puts it right.
         """
+        if self._database is None:
+            self._begin()
         new = {entry.id for entry in entries}
         gone = [one for mark in old for one in mark.ids if one not in new]
         if self._together:
@@ -223,6 +198,8 @@ class Journal:
         Args:
             place: The store, for what is logged.
         """
+        if self._database is None:
+            return
         held, rows = len(self._store), len(self)
         if rows and not held:
             logger.warning("%s is empty, so its journal begins anew", place)

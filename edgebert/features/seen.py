@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 
 from edgebert.errors import DataError
-from edgebert.features.journal import LocalSql
+from edgebert.features.local_sql import LocalSql
 from edgebert.features.rows import Row
 
 _AT_ONCE = 500  # values of one statement

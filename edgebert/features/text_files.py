@@ -26,12 +26,18 @@ MAX_BYTES = 16 << 20  # of a line, and of a file of a folder
 _BOM = b"\xef\xbb\xbf"
 _MOST_NAMES = 1000  # of columns of a file, that are kept in mind
 _TOO_LONG = f"more than {MAX_BYTES} bytes"
+_EMPTY = "the line is empty"
 
 Lines: TypeAlias = Iterator[tuple[int, "str | None"]]  # number from 1; None: too long
 
 
-def numbered_lines(stream: BinaryIO, name: str) -> Lines:
-    """Give each line without its end; a byte that is not UTF-8 becomes half a surrogate pair.
+def numbered_lines(stream: BinaryIO, name: str, *, ends: bool = False) -> Lines:
+    """Give each line; a byte that is not UTF-8 becomes half a surrogate pair.
+
+    Args:
+        stream: Is read.
+        name: Of the source, for errors.
+        ends: Whether lines keep their ends.
 
     Raises:
         DataError: It is UTF-16.
@@ -48,7 +54,7 @@ def numbered_lines(stream: BinaryIO, name: str) -> Lines:
             if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
                 raise DataError(f"{name} is UTF-16; save it as UTF-8.")
             raw = raw.removeprefix(_BOM)
-        line = raw.removesuffix(b"\n").removesuffix(b"\r")
+        line = raw if ends else raw.removesuffix(b"\n").removesuffix(b"\r")
         yield number, line.decode("utf-8", "surrogateescape")
 
 
@@ -75,7 +81,9 @@ def jsonl_rows(stream: BinaryIO, name: str, columns: Columns) -> Iterator[Row]:
         try:
             value = json.loads(line or "")
         except (ValueError, RecursionError) as error:
-            fault = f"the line has {_TOO_LONG}" if line is None else f"not JSON ({error})"
+            fault = f"not JSON ({error})" if line else _EMPTY
+            if line is None:
+                fault = f"the line has {_TOO_LONG}"
             yield bad_row(place, fault, key=None if columns.id else place)
             continue
         if not isinstance(value, dict):
@@ -126,7 +134,7 @@ def _tsv_records(stream: BinaryIO, name: str) -> Iterator[tuple[int, list[str]]]
 
 def _csv_records(stream: BinaryIO, name: str) -> Iterator[tuple[int, list[str]]]:
     csv.field_size_limit(MAX_BYTES)
-    lines = (_whole(line, n, name) + "\n" for n, line in numbered_lines(stream, name))
+    lines = (_whole(line, n, name) for n, line in numbered_lines(stream, name, ends=True))
     reader = csv.reader(lines, strict=True)
     while True:
         first = reader.line_num + 1
@@ -170,7 +178,7 @@ def _table_row(
     place: str, names: Sequence[str], cells: Sequence[str], columns: Columns, text_column: str
 ) -> Row:
     if len(cells) != len(names):
-        fault = f"the row has {len(cells)} columns, not {len(names)}"
+        fault = f"the row has {len(cells)} columns, not {len(names)}" if cells else _EMPTY
         return bad_row(place, fault, key=None if columns.id else place)
     found = dict(zip(names, cells, strict=True))
     return row_of_cells(place, found, columns, text_column=text_column)

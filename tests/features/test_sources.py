@@ -64,6 +64,22 @@ def test_a_csv_record_may_have_line_ends_and_is_known_by_its_id_column(tmp_path)
     ]
 
 
+def test_line_ends_within_a_csv_cell_stay_as_they_are(tmp_path):
+    path = tmp_path / "notes.csv"
+    path.write_bytes(b'id,text\r\n7,"a\r\nb\nc"\r\n8,d')
+    assert shown(read(path, id="id")) == [("7", "a\r\nb\nc", None), ("8", "d", None)]
+
+
+@pytest.mark.parametrize(
+    ("name", "header", "row"),
+    [("a.csv", "id,text", "7,b"), ("a.jsonl", "", '{"id":"7","text":"b"}')],
+)
+def test_a_line_without_anything_is_told_to_be_empty(tmp_path, name, header, row):
+    path = tmp_path / name
+    path.write_text("\n".join([*([header] if header else []), "", row]) + "\n")
+    assert [one.fault for one in read(path, id="id")] == ["the line is empty", None]
+
+
 def test_a_csv_row_of_too_many_cells_is_bad(tmp_path):
     path = tmp_path / "notes.csv"
     path.write_text("id,text\n7,a,b\n8,c\n")

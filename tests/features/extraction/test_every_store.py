@@ -5,7 +5,7 @@ from contextlib import suppress
 
 import pytest
 
-from edgebert.errors import InputError
+from edgebert.errors import DataError, InputError
 from edgebert.features import extract, open_store
 from edgebert.features.journal import Journal
 from edgebert.features.stores import STORES
@@ -48,6 +48,15 @@ def test_every_store_holds_the_same_after_a_run_a_rerun_and_an_update(
     assert (summary.changed, summary.removed, summary.held) == (2, 1, 9)
     extract(embedder, NEW, plain, update=True, **COLUMNS)
     assert found(uri) == found(plain)
+
+
+def test_a_run_without_a_row_that_can_be_used_leaves_no_store(embedder, uri, tmp_path):
+    with pytest.raises(DataError, match="no rows"):
+        extract(embedder, [], uri)
+    assert extract(embedder, [""], uri, quarantine=tmp_path / "bad").held == 0
+    with pytest.raises(InputError, match="Extract into it first"), open_store(uri, read_only=True):
+        pass
+    assert extract(embedder, OLD, uri, role="query", **COLUMNS).added == 10
 
 
 def test_a_second_run_at_once_is_refused_by_every_store(embedder, uri):

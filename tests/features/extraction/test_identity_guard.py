@@ -5,7 +5,7 @@ import shutil
 import numpy as np
 import pytest
 
-from edgebert.errors import InputError
+from edgebert.errors import DataError, InputError
 from edgebert.features import Engine, extract, open_store, search
 from edgebert.features.model import Model
 from edgebert.features.switching import finish_switch
@@ -217,3 +217,20 @@ def test_entries_that_somebody_removed_come_back(embedder, memory, opened, caplo
     assert "lacks entries" in caplog.text
     with opened(memory) as store:
         assert held(store) == before
+
+
+def test_a_store_emptied_says_that_it_may_be_removed(embedder, uri, opened):
+    extract(embedder, ["good"], uri)
+    with opened(uri) as store:
+        store.delete(list(store.ids()))
+    with pytest.raises(InputError, match="It holds no entry, so it may be removed"):
+        extract(embedder, ["good"], uri, role="query")
+
+
+def test_a_store_is_not_replaced_by_one_without_a_row(embedder, tmp_path):
+    uri = f"sqlite:{tmp_path / 'store.db'}"
+    extract(embedder, ["good"], uri)
+    with pytest.raises(DataError, match="No row can be used, so .* stays as it is"):
+        extract(embedder, [""], uri, into_new=True)
+    with open_store(uri) as store:
+        assert len(store) == 1

@@ -126,8 +126,8 @@ def test_a_run_that_waits_for_stdin_is_interrupted_all_the_same(embedder_dir, tm
     with subprocess.Popen(
         list(map(str, command)), stdin=pipe, stdout=pipe, stderr=pipe, text=True
     ) as process:
-        while not (tmp_path / "s.db").exists():
-            time.sleep(0.1)
+        while not process.stderr.readline().startswith("running "):
+            assert process.poll() is None
         time.sleep(1)  # until it waits for a line
         process.send_signal(signal.SIGINT)
         assert process.wait(30) == 130
