@@ -230,7 +230,7 @@ def test_a_store_emptied_says_that_it_may_be_removed(embedder, uri, opened):
 def test_a_store_is_not_replaced_by_one_without_a_row(embedder, tmp_path):
     uri = f"sqlite:{tmp_path / 'store.db'}"
     extract(embedder, ["good"], uri)
-    with pytest.raises(DataError, match="No row can be used, so .* stays as it is"):
+    with pytest.raises(DataError, match=r"No row can be used, so .* stays as it is"):
         extract(embedder, [""], uri, into_new=True)
     with open_store(uri) as store:
         assert len(store) == 1
