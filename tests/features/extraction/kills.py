@@ -21,7 +21,7 @@ from pathlib import Path
 
 from edgebert.features.stores import STORES
 from tests.edgebert.bundles import write_bundle
-from tests.features.extraction.killing import ROOT, Trial, after, of_session, write_inputs
+from tests.features.extraction.killing import ROOT, Trial, of_session, write_inputs
 from tests.features.postgres_server import postgres_server
 
 RESULTS = ROOT / "benchmarks" / "results" / "kills.json"
@@ -65,7 +65,7 @@ def kill_team(name, folder, *, kills, seed):
         place, uri = team.new_place()
         dead = []
         stop = partial(kill_worker, draw=draw, dead=dead)
-        done = team.run(uri, stop=after(draw.uniform(0, whole.seconds), stop))
+        done = team.run(uri, stop=team.moment(draw, whole.seconds, stop))
         assert done.code == 0, done.err
         team.check(place, uri, expected)
         died += len(dead)
