@@ -28,7 +28,7 @@ _INPUTS = (
     "test_file",
 )
 # what may differ between the parts of one run
-_FREE = (*MANNERS, "output_dir", "save_steps", "report_to", "time_limit", "num_trials")
+_FREE = (*MANNERS, "output_dir", "cache_dir", "save_steps", "report_to", "time_limit", "num_trials")
 
 
 @contextmanager

@@ -120,6 +120,9 @@ class DistillConfig(TrainingConfig):
         (), help="Way to INT8 or INT4: NAME or BACKEND=NAME, repeatable (default: the engine's own)"
     )
     cache_size_gb: float = option(4.0, help="Disk that the cache of teacher outputs may take")
+    cache_dir: Path | None = option(
+        None, help="Keep teacher outputs there, for runs of the same teacher and texts"
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -210,7 +210,13 @@ def _ask(
     train, dev, digest = teacher.encoded.train, teacher.encoded.dev, weights_sha256(teacher.model)
     said = None
     if directory is not None:
-        cache = TeacherCache(directory, key=digest, limit_bytes=sys.maxsize, bf16=config.bf16)
+        cache = TeacherCache(
+            directory,
+            key=digest,
+            limit_bytes=sys.maxsize,
+            bf16=config.bf16,
+            shared=config.cache_dir,
+        )
         label, head = f"answers of {found.requested}", dev.head
         wanted = Wanted(
             logits=head.pooling is None, pooled=head.pooling, pooling_layers=head.pooling_layers

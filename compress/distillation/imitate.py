@@ -154,6 +154,7 @@ def train_student(
         key=weights_sha256(teacher.model),
         limit_bytes=int(config.cache_size_gb * 1e9),
         bf16=config.bf16,
+        shared=config.cache_dir,
     )
     train = teacher.encoded.train
     wanted = merge_wanted(phase.teacher_wanted for phase in phases)

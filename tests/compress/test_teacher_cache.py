@@ -43,7 +43,10 @@ def prepared(
 ) -> TeacherCache:
     settings = {"key": "k", "limit_bytes": 10**7, "encoded": texts(), "live": False, **changes}
     cache = TeacherCache(
-        directory / "cache", key=settings["key"], limit_bytes=settings["limit_bytes"]
+        directory / "cache",
+        key=settings["key"],
+        limit_bytes=settings["limit_bytes"],
+        shared=settings.get("shared"),
     )
     cache.prepare(
         teacher, settings["encoded"], wanted, pad_id=0, batch_size=4, live=settings["live"]
@@ -257,3 +260,36 @@ def test_a_choice_is_kept_as_a_row_of_its_own(tmp_path):
     with torch.no_grad():
         question = model(**{name: batch[name][None] for name in names}).logits  # of three choices
     torch.testing.assert_close(found, question.T, atol=1e-5, rtol=0)
+
+
+def test_a_shared_cache_is_found_by_another_run_and_another_teacher_has_its_own(
+    tmp_path, teacher, monkeypatch
+):
+    seen, shared = counted(monkeypatch), tmp_path / "shared"
+    rows = np.array([13, 2, 20])
+    batch = collate(texts(), rows, pad_id=0)
+    first = prepared(tmp_path / "one", teacher, shared=shared).features(rows, batch)
+    assert sum(seen) == 1 + 21  # a text to learn the sizes, then all
+    assert list((tmp_path / "one" / "cache").iterdir()) == []
+    seen.clear()
+    second = prepared(tmp_path / "two", teacher, shared=shared).features(rows, batch)
+    assert sum(seen) == 1
+    assert not (tmp_path / "two" / "cache").exists()
+    assert torch.equal(first.pooled, second.pooled)
+    assert torch.equal(first.hidden[2], second.hidden[2])
+    prepared(tmp_path / "two", teacher, shared=shared, key="other")
+    assert len(list(shared.iterdir())) == 2
+
+
+def test_a_run_killed_while_it_shares_loses_and_leaves_nothing(tmp_path, teacher, monkeypatch):
+    shared = tmp_path / "shared"
+    with monkeypatch.context() as patch:
+        patch.setattr(teacher_cache.shutil, "move", lambda *_: os.kill(os.getpid(), signal.SIGKILL))
+        if not (child := os.fork()):
+            prepared(tmp_path, teacher, shared=shared)
+            os._exit(0)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
+    seen = counted(monkeypatch)
+    prepared(tmp_path, teacher, shared=shared)
+    assert sum(seen) == 1  # all rows were kept in the run's own folder
+    assert [one.name for one in shared.iterdir() if one.name.startswith(".")] == []
