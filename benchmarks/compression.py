@@ -35,7 +35,7 @@ def student(data: DataSet, size: Size, seed: int) -> tuple[Path, dict[str, Any]]
         bundle,
         *("--teacher", str(_trimmed(data, size)), "--task", data.task, "--student", size.student),
         *(*data.files, *data.test, "--max-length", str(data.length), *size.flags),
-        *("--seed", str(seed)),
+        *("--seed", str(seed), "--cache-dir", str(FOLDER / "teacher-outputs")),
     )
     return bundle, {"commands": [run["command"]], "seconds": run["seconds_total"]}
 
