@@ -61,6 +61,7 @@ class TfliteBackend:
         self._signatures = self._read_signatures()
         self.inputs = sorted(self._signatures[0].inputs)
         self.outputs = sorted(self._signatures[0].outputs)
+        self.signatures = [(one.name, one.length) for one in self._signatures]
 
     def run(self, batch: Batch) -> dict[str, FloatArray]:
         """See `runtimes.base.Backend.run`. Outputs of padding are 0."""

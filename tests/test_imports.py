@@ -27,6 +27,7 @@ PARTS = {
         "text",
         "engines",
         "tasks",
+        "apps",
         "features",
         "serving",
         "commands",

@@ -24,5 +24,6 @@ COMMANDS: dict[str, str] = {
     "backends": "list the engines and whether they are installed",
     "doctor": "say what this device has, what of a bundle it takes, and why not the others",
     "slim": "copy only what one device needs of a bundle",
+    "export-app": "write the files and sample code of an app without Python: Android, iOS, web, C",
     "pull": "download a bundle from the model hub, whole and checked, or not at all",
 }

@@ -1,0 +1,1 @@
+"""What an app without Python needs of a bundle, as plain files and sample code."""
