@@ -5,10 +5,15 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 from tempfile import mkdtemp
+from typing import Any
+
+import numpy as np
+import torch
 
 from compress.export import ExportConfig, export
+from edgebert.text.tokenizer import Tokenizer
 from tests.compress.exports import embedder_config
-from tests.tiny import write_classifier, write_sentiment
+from tests.tiny import SPECIAL_IDS, WORDS, write_classifier
 
 ENGINES = ("onnx", "tflite")
 
@@ -24,8 +29,8 @@ def shipped_embedder() -> Path:
 def shipped_classifier() -> Path:
     """Give a bundle of a random classifier of two labels, up to 16 tokens; made once a process."""
     folder = Path(mkdtemp(prefix="shipped-"))
-    write_classifier(folder / "model", hidden_size=64, initializer_range=0.2)
-    write_sentiment(folder / "texts.tsv", rows=60)
+    model = write_classifier(folder / "model", hidden_size=64, initializer_range=0.2)
+    _write_own_labels(model, folder)
     return _ship(
         ExportConfig(
             model=str(folder / "model"),
@@ -40,6 +45,24 @@ def shipped_classifier() -> Path:
     )
 
 
+def _write_own_labels(model: Any, folder: Path) -> None:
+    """Write texts with the labels that the model gives, those that it's sure of, half of each."""
+    rng = np.random.default_rng(0)
+    texts = [" ".join(rng.choice(WORDS, rng.integers(2, 9))) for _ in range(200)]
+    tokenizer = Tokenizer(folder / "model", special_ids=SPECIAL_IDS)
+    encodings = tokenizer.encode(texts, max_length=16)
+    with torch.no_grad():
+        ids = [torch.tensor(one.input_ids)[None] for one in encodings]
+        gaps = torch.stack([(logits := model(one).logits[0])[1] - logits[0] for one in ids])
+        model.classifier.bias[1] -= gaps.median()  # so that both labels occur
+    model.save_pretrained(folder / "model")
+    order = np.argsort(gaps.numpy())
+    rows = [f"{texts[i]}\tbad" for i in order[:30]] + [f"{texts[i]}\tgood" for i in order[-30:]]
+    lines = ["sentence\tlabel", *(rows[i] for i in rng.permutation(len(rows)))]
+    (folder / "texts.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
 def _ship(config: ExportConfig) -> Path:
-    export(config)  # a gate may refuse INT8 of a random model; FP32 is there
+    result = export(config)
+    assert not result.refused
     return config.output_dir

@@ -16,7 +16,8 @@ static int read_task(struct bundle *all, struct error *error) {
     double format = json_number(all->manifest, "format_version", 0);
     if (!task || format < 1) return fail(error, "edgebert.json is no manifest of a bundle.");
     if (format > NEWEST_FORMAT)
-        return fail(error, "edgebert.json has format %g; this program knows up to %d.", format, NEWEST_FORMAT);
+        return fail(error, "edgebert.json has format %g; this program knows up to %d.", format,
+                    NEWEST_FORMAT);
     if (!strcmp(task, "feature-extraction")) all->task = EMBED;
     else if (!strcmp(task, "text-classification")) all->task = CLASSIFY;
     else if (!strcmp(task, "regression")) all->task = REGRESS;
@@ -122,16 +123,20 @@ void probabilities(float *row, size_t width, int several) {
     for (size_t i = 0; i < width && !several; i++) row[i] = (float)(row[i] / sum);
 }
 
-static int same_ids(const struct encoding *found, const struct json *expected, size_t i, struct error *error) {
+static int same_ids(
+    const struct encoding *found, const struct json *expected, size_t i, struct error *error
+) {
     const struct json *id = expected->first;
     for (size_t at = 0; at < found->length && id; at++, id = id->next)
         if (found->ids[at] != (int64_t)id->number) break;
     if (!id && expected->length == found->length) return 0;
-    return fail(error, "Self-test: the tokenizer gives golden text %zu other ids than the bundle was made with.", i);
+    return fail(error, "Self-test: the tokenizer gives golden text %zu other ids than the bundle was "
+                       "made with.", i);
 }
 
 static int same_row(
-    struct bundle *all, const struct encoding *in, const struct json *expected, size_t i, struct error *error
+    struct bundle *all, const struct encoding *in, const struct json *expected, size_t i,
+    struct error *error
 ) {
     float *row = NULL;
     size_t width = 0;
@@ -140,19 +145,22 @@ static int same_row(
     const struct json *value = expected->first;
     for (size_t d = 0; d < width && value; d++, value = value->next) {
         double off = fabs(row[d] - value->number);
-        if (!(off <= worst)) worst = off; /* NaN stays */
+        if (!isnan(worst) && !(off <= worst)) worst = off; /* NaN stays */
     }
     free(row);
     if (width != expected->length)
-        return fail(error, "Self-test: golden text %zu gives %zu numbers, the bundle has %zu.", i, width, expected->length);
+        return fail(error, "Self-test: golden text %zu gives %zu numbers, the bundle has %zu.", i, width,
+                    expected->length);
     if (!(worst <= allowed))
-        return fail(error, "Self-test: golden text %zu is off by %.3g, allowed is %.3g. Don't trust it on this machine.", i, worst, allowed);
+        return fail(error, "Self-test: golden text %zu is off by %.3g, allowed is %.3g. Don't trust it "
+                           "on this machine.", i, worst, allowed);
     if (worst > all->worst) all->worst = worst;
     return 0;
 }
 
 static int self_test(struct bundle *all, struct error *error) {
-    const struct json *golden = json_get(all->manifest, "golden"), *rows = json_get(all->artifact, "golden");
+    const struct json *golden = json_get(all->manifest, "golden");
+    const struct json *rows = json_get(all->artifact, "golden");
     const struct json *texts = json_get(golden, "texts"), *pairs = json_get(golden, "text_pairs");
     const struct json *ids = json_get(golden, "input_ids");
     if (!texts || !ids || texts->length == 0 || ids->length != texts->length)
@@ -177,7 +185,8 @@ static int self_test(struct bundle *all, struct error *error) {
 
 int bundle_open(struct bundle *all, const char *directory, const char *precision, struct error *error) {
     *all = (struct bundle){0};
-    char *manifest = joined(directory, "edgebert.json"), *tokenizer = joined(directory, "tokenizer.json");
+    char *manifest = joined(directory, "edgebert.json");
+    char *tokenizer = joined(directory, "tokenizer.json");
     all->manifest = manifest ? json_read(manifest, error) : NULL;
     int bad = !all->manifest || read_task(all, error);
     all->tokenizer = bad || !tokenizer ? NULL : wordpiece_open(tokenizer, error);

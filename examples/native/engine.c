@@ -29,7 +29,9 @@ static int failed(OrtStatus *status, const char *doing, struct error *error) {
 
 typedef OrtStatus *(ORT_API_CALL *get_name)(const OrtSession *, size_t, OrtAllocator *, char **);
 
-static int read_names(struct engine *all, size_t count, char **names, get_name get, struct error *error) {
+static int read_names(
+    struct engine *all, size_t count, char **names, get_name get, struct error *error
+) {
     OrtAllocator *allocator = NULL;
     if (failed(api()->GetAllocatorWithDefaultOptions(&allocator), "its allocator", error)) return -1;
     if (count > MOST_NAMES) return fail(error, "The model has %zu inputs or outputs.", count);
@@ -93,11 +95,13 @@ static int make_input(const int64_t *values, size_t length, OrtValue **made, str
     OrtMemoryInfo *memory = NULL;
     const int64_t shape[2] = {1, (int64_t)length};
     void *data = (void *)(uintptr_t)values; /* the interface has no const; it isn't written */
-    int bad = failed(api()->CreateCpuMemoryInfo(OrtArenaAllocator, OrtMemTypeDefault, &memory), "an input", error) ||
-              failed(api()->CreateTensorWithDataAsOrtValue(memory, data, length * sizeof *values, shape, 2,
-                                                           ONNX_TENSOR_ELEMENT_DATA_TYPE_INT64, made),
-                     "an input", error);
-    if (memory) api()->ReleaseMemoryInfo(memory);
+    OrtStatus *status = api()->CreateCpuMemoryInfo(OrtArenaAllocator, OrtMemTypeDefault, &memory);
+    int bad = failed(status, "an input", error);
+    if (bad) return bad;
+    status = api()->CreateTensorWithDataAsOrtValue(memory, data, length * sizeof *values, shape, 2,
+                                                   ONNX_TENSOR_ELEMENT_DATA_TYPE_INT64, made);
+    bad = failed(status, "an input", error);
+    api()->ReleaseMemoryInfo(memory);
     return bad;
 }
 

@@ -11,8 +11,9 @@
 static void print_text(const char *text) {
     putchar('"');
     for (; *text; text++) {
-        if ((unsigned char)*text < 0x20 || *text == '"' || *text == '\\') printf("\\u%04x", (unsigned)*text);
-        else putchar(*text);
+        int plain = (unsigned char)*text >= 0x20 && *text != '"' && *text != '\\';
+        if (plain) putchar(*text);
+        else printf("\\u%04x", (unsigned)*text);
     }
     putchar('"');
 }
@@ -23,7 +24,8 @@ static void print_row(const float *row, size_t width) {
 }
 
 static void print_label(const struct bundle *bundle, float *row, size_t width) {
-    const struct json *labels = json_get(bundle->manifest, "labels"), *label = labels ? labels->first : NULL;
+    const struct json *labels = json_get(bundle->manifest, "labels");
+    const struct json *label = labels ? labels->first : NULL;
     size_t best = 0;
     printf(", \"logits\": ");
     print_row(row, width);
@@ -36,7 +38,8 @@ static void print_label(const struct bundle *bundle, float *row, size_t width) {
 }
 
 static void print_ids(const struct encoding *encoding) {
-    for (size_t i = 0; i < encoding->length; i++) printf("%s%lld", i ? ", " : "[", (long long)encoding->ids[i]);
+    for (size_t i = 0; i < encoding->length; i++)
+        printf("%s%lld", i ? ", " : "[", (long long)encoding->ids[i]);
     puts("]");
 }
 
@@ -59,7 +62,8 @@ static int answer(struct bundle *bundle, const struct encoding *encoding, struct
 static int one_line(struct bundle *bundle, char *line, size_t length, struct error *error) {
     struct encoding encoding;
     char *tab = bundle->pairs ? memchr(line, '\t', length) : NULL;
-    if (bundle->pairs && !tab) return fail(error, "The bundle takes pairs: two texts with a tab between them.");
+    if (bundle->pairs && !tab)
+        return fail(error, "The bundle takes pairs: two texts with a tab between them.");
     size_t first = tab ? (size_t)(tab - line) : length;
     int bad = wordpiece_encode(bundle->tokenizer, line, first, tab ? tab + 1 : NULL,
                                tab ? length - first - 1 : 0, bundle->max_length, &encoding, error);

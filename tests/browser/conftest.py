@@ -59,9 +59,7 @@ def run_node(bundle: Path, *settings: str, texts: list[str]) -> list[Any]:
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-def run_node_raw(
-    bundle: Path, *settings: str, given: str = ""
-) -> subprocess.CompletedProcess[str]:
+def run_node_raw(bundle: Path, *settings: str, given: str = "") -> subprocess.CompletedProcess[str]:
     """Run run.mjs to its end, without a network: its names lead nowhere."""
     command = ["node", EXAMPLE / "run.mjs", BUILT, bundle, *settings]
     return subprocess.run(

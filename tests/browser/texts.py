@@ -26,7 +26,7 @@ ODD = [
 
 
 def two_hundred() -> list[str]:
-    """The odd ones, then random words of the tiny vocabulary, some of other lengths than the model's."""
+    """The odd ones, then random words; some are longer than the model takes."""
     rng = np.random.default_rng(0)
     made = [
         " ".join(rng.choice(WORDS + LETTERS, rng.integers(1, 24))) for _ in range(200 - len(ODD))

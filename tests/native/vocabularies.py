@@ -15,6 +15,7 @@ from edgebert.formats.manifest import TOKENIZER_NAME
 from tests.edgebert.bundles import write_bundle
 from tests.tiny import VOCAB, write_tokenizer
 
+LONGEST = 131_072  # that a manifest may say
 CHINESE, HANGUL = range(0x3400, 0xA000), range(0xAC00, 0xD7A4)
 
 
@@ -51,11 +52,12 @@ def write_wide_bundle(directory: Path, texts: Iterable[str], **normalizer: Any) 
         settings["normalizer"].update(normalizer)
         path.write_text(json.dumps(settings, ensure_ascii=False), encoding="utf-8")
 
-    write_bundle(directory, task="feature-extraction", tokenizer=write, max_length=1_000_000)
+    write_bundle(directory, task="feature-extraction", tokenizer=write, max_length=LONGEST)
 
 
 def ids_of_the_package(directory: Path, texts: Sequence[str]) -> list[list[int]]:
     """Give the ids of the `tokenizers` package itself."""
     tokenizer = Tokenizer.from_file(str(directory / TOKENIZER_NAME))
     tokenizer.encode_special_tokens = True
+    tokenizer.enable_truncation(LONGEST)
     return [one.ids for one in tokenizer.encode_batch(list(texts))]
