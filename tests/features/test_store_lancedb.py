@@ -10,6 +10,7 @@ import pytest
 from edgebert.errors import InputError, StoreError
 from edgebert.features.stores import lancedb as module
 from edgebert.features.stores import open_store
+from edgebert.features.stores.lance_engine import reason_of
 from tests.features.store_contract import StoreContract
 from tests.features.store_data import entries_of, expected_order, identity_of, vectors_of
 
@@ -116,5 +117,11 @@ def test_a_damaged_table_is_an_error_of_ours(place, tmp_path):
         store.write(entries_of(30), vectors_of(30))
     for path in (tmp_path / "store" / "entries.lance" / "data").iterdir():
         path.write_bytes(b"not a table")
-    with open_store(place) as store, pytest.raises(StoreError, match="can't be read"):
+    with open_store(place) as store, pytest.raises(StoreError, match="can't be read") as raised:
         store.get([entries_of(1)[0].id])
+    assert ".rs:" not in str(raised.value)
+
+
+def test_an_error_does_not_name_the_source_files_of_lancedb_s_builder():
+    error = RuntimeError("LanceError(IO): no space,\n /root/.cargo/src/a-1.0/src/file.rs:25:5")
+    assert reason_of(error) == "LanceError(IO): no space"

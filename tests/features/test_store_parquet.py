@@ -12,7 +12,7 @@ import pyarrow.dataset
 import pyarrow.parquet
 import pytest
 
-from edgebert.errors import PackageMissingError
+from edgebert.errors import InputError, PackageMissingError
 from edgebert.features.entries import Identity
 from edgebert.features.stores import open_store
 from edgebert.features.stores.parquet import ParquetStore
@@ -191,6 +191,20 @@ def test_long_texts_make_small_row_groups(place, tmp_path, monkeypatch):
     with open_store(place, read_only=True) as store:
         rest = [entry.id for entry in [*entries[:3], *entries[4:]]]
         np.testing.assert_array_equal(store.get(rest), np.delete(vectors_of(600), 3, axis=0))
+
+
+@pytest.mark.parametrize("left", [b"PAR1", None])
+def test_a_damaged_or_missing_file_is_told(place, tmp_path, left):
+    with open_store(place) as store:
+        store.bind(identity_of())
+        store.write(entries_of(3), vectors_of(3))
+    path = tmp_path / "store" / "part-00001.parquet"
+    path.unlink()
+    if left is not None:
+        path.write_bytes(left)
+    said = r"part-00001\.parquet is damaged \(.*\)\. Restore the folder"
+    with open_store(place, read_only=True) as store, pytest.raises(InputError, match=said):
+        store.get([entries_of(1)[0].id])
 
 
 def test_a_missing_package_is_named_with_the_line_that_installs_it(place, monkeypatch):

@@ -128,3 +128,13 @@ def test_a_text_that_isn_t_unicode_is_refused_whole(store):
     with pytest.raises(InputError, match="Unicode"):
         store.write([*entries, lone], vectors_of(4))
     assert len(store) == 0
+
+
+def test_a_damaged_file_is_told_with_what_to_do(store, tmp_path):
+    store.write(entries_of(50), vectors_of(50))
+    store.close()
+    path = tmp_path / "store.db"
+    path.write_bytes(path.read_bytes()[:4096] + b"x" * (path.stat().st_size - 4096))
+    said = r"malformed\. Restore it from a copy, or extract anew into another place\."
+    with pytest.raises(StoreError, match=said), open_store(f"sqlite:{path}", read_only=True) as cut:
+        list(cut.ids())

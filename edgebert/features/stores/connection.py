@@ -11,6 +11,8 @@ from edgebert.errors import StoreError
 
 T = TypeVar("T")
 
+_DAMAGED = ("malformed", "corrupt", "not a database")  # as SQLite and DuckDB say it
+
 
 class Connection(ABC):
     """What `edgebert.features.stores.base.Sql` says, with transactions.
@@ -81,4 +83,7 @@ class Connection(ABC):
             return action(*values, **options)
         except self._failure as error:
             reason = " ".join(str(error).split())  # one line
-            raise StoreError(f"{self._place} failed: {reason}. Try it again.") from error
+            remedy = "Try it again."
+            if any(word in reason.lower() for word in _DAMAGED):
+                remedy = "Restore it from a copy, or extract anew into another place."
+            raise StoreError(f"{self._place} failed: {reason.rstrip('.')}. {remedy}") from error

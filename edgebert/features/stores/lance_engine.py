@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 import sys
 from contextlib import suppress
 from datetime import timedelta
@@ -14,6 +15,7 @@ from edgebert.errors import PackageMissingError
 
 _INDEX_CACHE_BYTES, _FILES_CACHE_BYTES = 128 << 20, 32 << 20
 _M_ARENA_MAX = -8  # of glibc's malloc.h
+_ORIGIN = re.compile(r",?\s*\S+\.rs:\d+(:\d+)?")  # where in its own source the package failed
 
 
 def lancedb_package(install: str) -> Any:
@@ -38,6 +40,16 @@ def connect(folder: Path) -> Any:
     return lancedb.connect(folder, read_consistency_interval=timedelta(0), session=caches)
 
 
+def give_back() -> None:
+    """Hand to the system what glibc keeps of memory that is free.
+
+    Making many files one leaves 70 to 120 MB of it; in a run of 200,000 rows that looks like a leak.
+    """
+    if sys.platform == "linux":
+        with suppress(OSError, AttributeError):  # another C library
+            ctypes.CDLL(None).malloc_trim(0)
+
+
 def _spare_memory() -> None:
     """Keep LanceDB from reading 2 GB ahead, and glibc from a heap for each of its many threads.
 
@@ -47,3 +59,8 @@ def _spare_memory() -> None:
     if sys.platform == "linux" and "MALLOC_ARENA_MAX" not in os.environ:
         with suppress(OSError, AttributeError):  # another C library
             ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 2)
+
+
+def reason_of(error: Exception) -> str:
+    """Give the text of an error of LanceDB's in one line, without files of who built it."""
+    return _ORIGIN.sub("", " ".join(str(error).split()))

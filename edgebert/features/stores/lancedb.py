@@ -25,7 +25,7 @@ from edgebert.features.stores.checks import (
 )
 from edgebert.features.stores.exact import nearest
 from edgebert.features.stores.folders import JOURNAL, require_room
-from edgebert.features.stores.lance_engine import connect, lancedb_package
+from edgebert.features.stores.lance_engine import connect, give_back, lancedb_package, reason_of
 from edgebert.features.stores.lance_rows import (
     COLUMNS,
     entries_in,
@@ -96,7 +96,7 @@ class LanceStore(Store):
         try:
             yield
         except (RuntimeError, OSError, ValueError) as error:
-            raise StoreError(f"{self._place} {what}: {error}") from error
+            raise StoreError(f"{self._place} {what}: {reason_of(error)}.") from error
 
     @property
     def identity(self) -> Identity | None:
@@ -214,6 +214,7 @@ class LanceStore(Store):
         with self._failing("can't be tidied"), catch_warnings():
             filterwarnings("ignore", "optimize.cleanup_older_than=0", UserWarning)
             self._table.optimize(cleanup_older_than=keep)
+        give_back()
         self._loose = 0
         self._sync()
 

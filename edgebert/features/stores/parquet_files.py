@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
+from edgebert.errors import InputError
 from edgebert.features.entries import Entry, Identity, Vectors
 from edgebert.features.stores.checks import FORMS, width
 
@@ -59,12 +61,30 @@ def writer(path: Path, schema: Any) -> Any:
     )
 
 
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Tell what to do about a file that can't be read.
+
+    Raises:
+        InputError: It is damaged, or not there.
+    """
+    try:
+        yield
+    except (pa.ArrowException, OSError) as error:
+        reason = " ".join(str(error).split())
+        raise InputError(
+            f"{path} is damaged ({reason}). Restore the folder, or extract anew into an empty one."
+        ) from error
+
+
 class ParquetFile:
     """An open file, not mapped: what was read would stay resident. The last row group does."""
 
     def __init__(self, path: Path, identity: Identity) -> None:
         self._form, self._width = np.dtype(FORMS[identity.dtype]), width(identity)
-        self._file: Any = pq.ParquetFile(path)
+        self._path = path
+        with reading(path):
+            self._file: Any = pq.ParquetFile(path)
         groups = range(self._file.num_row_groups)
         sizes = (self._file.metadata.row_group(group).num_rows for group in groups)
         self._starts = list(accumulate(sizes, initial=0))
@@ -77,12 +97,16 @@ class ParquetFile:
             groups.setdefault(bisect_right(self._starts, row) - 1, []).append(at)
         return groups
 
+    def _group(self, group: int, columns: list[str]) -> Any:
+        with reading(self._path):
+            return self._file.read_row_group(group, columns, use_threads=False)
+
     def vectors(self, rows: Sequence[int]) -> Vectors:
         """Give the vectors of rows, ``[len(rows), width]``."""
         found = np.empty((len(rows), self._width), self._form)
         for group, places in self._by_group(rows).items():
             if self._last is None or self._last[0] != group:
-                column = self._file.read_row_group(group, ["vector"], use_threads=False).column(0)
+                column = self._group(group, ["vector"]).column(0)
                 numbers = column.combine_chunks().flatten().to_numpy(zero_copy_only=False)
                 self._last = group, numbers.reshape(-1, self._width)
             start = self._starts[group]
@@ -94,9 +118,7 @@ class ParquetFile:
         found: dict[int, Entry] = {}
         for group, places in self._by_group(rows).items():
             if self._texts is None or self._texts[0] != group:
-                columns = [*_COLUMNS, "metadata"]
-                table = self._file.read_row_group(group, columns, use_threads=False)
-                self._texts = group, table
+                self._texts = group, self._group(group, [*_COLUMNS, "metadata"])
             start = self._starts[group]
             some = self._texts[1].take([rows[place] - start for place in places]).to_pylist()
             for place, facts in zip(places, some, strict=True):
