@@ -82,7 +82,8 @@ class Journal:
         self._store, self._identity, self._table = store, identity, table
         self._local: LocalSql | None = None
         self._database: Sql | None = None
-        if store.identity is not None:
+        self._is_new = store.identity is None
+        if not self._is_new:
             self._begin()
 
     def _begin(self) -> None:
@@ -98,6 +99,9 @@ class Journal:
             f'CREATE TABLE IF NOT EXISTS {self._table} ("key" TEXT PRIMARY KEY, '
             "digest TEXT NOT NULL, ids TEXT NOT NULL, entries INTEGER NOT NULL)"
         )
+        if self._is_new and len(self):
+            logger.warning("The journal is of a store that is gone, so it begins anew")
+            self._sql.execute(f"DELETE FROM {self._table}")
 
     @property
     def _sql(self) -> Sql:
@@ -202,7 +206,8 @@ class Journal:
             return
         held, rows = len(self._store), len(self)
         if rows and not held:
-            logger.warning("%s is empty, so its journal begins anew", place)
+            if self._settled_entries():  # else a kill came before the first write's end
+                logger.warning("%s is empty, so its journal begins anew", place)
             self._sql.execute(f"DELETE FROM {self._table}")
         elif held and not rows:
             logger.warning("%s has no journal; every row is embedded again, in its place", place)

@@ -218,6 +218,24 @@ def test_rows_whose_first_write_failed_are_added_and_others_changed(runs, update
     assert (summary.added, summary.changed) == ((3, 1) if update else (10, 0))
 
 
+def test_a_journal_that_outlived_its_store_says_nothing_of_the_next_one(
+    embedder,
+    memory,
+    small_blocks,  # noqa: ARG001
+    caplog,
+):
+    """As one of a server's has, whose collection was dropped."""
+    rows = [(f"k{i}", "good film") for i in range(24)]  # more blocks than wait at once
+    extract(embedder, rows, memory)
+    MemoryStore.places.clear()
+    summary = extract(embedder, rows[:-1], memory)
+    assert (summary.added, summary.unchanged, summary.held) == (23, 0, 23)
+    assert "a store that is gone" in caplog.text
+    caplog.clear()
+    assert extract(embedder, rows, memory).added == 1
+    assert caplog.text == ""
+
+
 def _full(name, number):  # noqa: ARG001
     if name == "write":
         raise StoreError("The disk is full.")
