@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Fetch what examples/native is built and tested with, into build/native; a second call fetches nothing.
 #   tests/native/setup.sh [PYTHON]    PYTHON: of the environment whose onnxruntime is linked
-# Needs apt (Debian, Ubuntu), root or sudo, and a network: about 70 MB.
+# Needs Debian 12 or later, root or sudo, and a network: about 70 MB.
 set -eu
 cd "$(dirname "$0")/../.."
 python=${1:-.venv/bin/python}
@@ -23,13 +23,15 @@ need aarch64-linux-gnu-gcc gcc-aarch64-linux-gnu libc6-dev-arm64-cross
 need qemu-aarch64-static qemu-user-static
 need mmdebstrap mmdebstrap
 
+mirror=$(apt-get indextargets --format '$(REPO_URI)' "Created-By: Packages" | grep -m 1 'debian/$')
+
 # The C header: of Debian 13, by lists of its own, so that no other package is taken from there.
 # It is older than the library, which answers older versions of its interface.
 header() {
     local apt=$PWD/$out/apt
     mkdir -p "$apt/lists/partial" "$apt/cache/archives/partial"
     local keys=/usr/share/keyrings/debian-archive-keyring.gpg
-    echo "deb [signed-by=$keys] http://deb.debian.org/debian trixie main" >"$apt/sources.list"
+    echo "deb [signed-by=$keys] $mirror trixie main" >"$apt/sources.list"
     local options=(-o "Dir::Etc::sourcelist=$apt/sources.list" -o Dir::Etc::sourceparts=/dev/null
         -o "Dir::State::lists=$apt/lists" -o "Dir::Cache=$apt/cache" -o APT::Sandbox::User=root)
     apt-get "${options[@]}" update -q
@@ -54,7 +56,7 @@ print(next(pathlib.Path(onnxruntime.__file__).parent.glob("capi/libonnxruntime.s
 layout $out/ort-arm64 "$PWD/$(echo $out/wheel-arm64/onnxruntime/capi/libonnxruntime.so.*)"
 rm -rf $out/root-arm64
 $sudo mmdebstrap --quiet --variant=extract --arch=arm64 --mode=root \
-    --include=libc6,libstdc++6,libgcc-s1,zlib1g bookworm $out/root-arm64
+    --include=libc6,libstdc++6,libgcc-s1,zlib1g bookworm $out/root-arm64 "deb $mirror bookworm main"
 
 # qemu shows the guest this machine's /proc/cpuinfo, on which the ARM library crashes: a Pi 5's.
 mkdir -p $out/root-arm64/proc
