@@ -104,7 +104,11 @@ def into_stores(bundle: Path, rows: int, folder: Path) -> dict[str, Any]:
             "texts_per_s": told["rows"] / told["seconds"]["total"],
             "held": told["held"],
             "seconds": told["seconds"],
-            "memory_mb": {"most": max(resident), "growth": max(half) - half[0]},
+            "memory_mb": {
+                "median": float(np.median(resident)),
+                "most": max(resident),
+                "growth": max(half) - half[0],
+            },
         }
     after, _ = run(__file__, str(bundle), "--encode-only", str(source))
     alone = rows / ((before + after) / 2)

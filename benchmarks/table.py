@@ -9,6 +9,7 @@ import json
 from typing import Any
 
 import engine_tables
+import feature_tables
 from common import RESULTS, ROOT
 from compression_table import compression
 from step_table import steps
@@ -20,6 +21,11 @@ ENGINES = {
     "memory": "Resident memory, MB",
     "selection": "What auto takes",
     "cold_start": "From the start of a process to the first vector",
+}
+FEATURES = {
+    "extraction": "**Texts into a store**, beside encoding alone.",
+    "peers_extract": "**The same texts and model into the same stores by other libraries.**",
+    "serve": "**`edgebert serve`**, one text a request over HTTP.",
 }
 START, END = "<!-- measured: benchmarks/table.py -->", "<!-- /measured -->"
 
@@ -124,6 +130,17 @@ def engine_lines() -> list[str]:
     )
 
 
+def feature_lines() -> list[str]:
+    """Show what was measured of vectors into stores and of the server."""
+    lines: list[str] = []
+    for name, title in FEATURES.items():
+        result = load(name)
+        if result is not None:
+            table = getattr(feature_tables, name)
+            lines += [f"{title} `python benchmarks/{name}.py BUNDLE`", "", *table(result), ""]
+    return lines
+
+
 def main() -> None:
     """Fill in what was measured; what wasn't is left out."""
     lines: list[str] = []
@@ -184,6 +201,7 @@ def main() -> None:
             *(f"| {row['changed']} | {row['dev']:.4f}{span(row['interval'])} |" for row in tuned),
             "",
         ]
+    lines += feature_lines()
     lines += engine_lines()
     readme = ROOT / "README.md"
     text = readme.read_text(encoding="utf-8")
