@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from html import escape
@@ -21,7 +20,7 @@ import edgebert
 from edgebert.errors import EdgeBertError
 from edgebert.features import extract, open_store, search
 
-INSIDE = Path(getattr(sys, "_MEIPASS", ".")) / "student"  # where freeze.py puts the bundle
+FROZEN = getattr(sys, "_MEIPASS", None)  # where the frozen program's files lie
 STYLE = """
 QWidget { font-size: 15px; }
 QLineEdit { padding: 10px; border-radius: 8px; border: 1px solid palette(mid); font-size: 18px; }
@@ -52,6 +51,7 @@ class Notes(QWidget):
         self._folder, self._uri = folder, f"sqlite:{store}"
         self._runtime: Any = None
         self._store: Any = None
+        self._wanted = ""
         self._pause = QTimer(singleShot=True, interval=80)  # until typing pauses
         self._pause.timeout.connect(self._ask)
         self.query.textChanged.connect(lambda: self._pause.start())
@@ -93,25 +93,21 @@ class Notes(QWidget):
         self._ask()
 
     def _ask(self) -> None:
-        text = self.query.text()
+        text = self._wanted = self.query.text()
         if self._store is None or not text.strip():
             self.results.clear()
-            self.settled.emit()
             return
 
         def find() -> Any:
-            if text != self.query.text():  # typed on meanwhile
+            if text != self._wanted:  # typed on meanwhile
                 return None
-            start = time.perf_counter()
-            hits = search(self._store, text, self._runtime, k=8)
-            return hits, time.perf_counter() - start
+            return search(self._store, text, self._runtime, k=8)
 
         self._later(find, self._show)
 
-    def _show(self, found: Any) -> None:
-        if found is None:
+    def _show(self, hits: Any) -> None:
+        if hits is None:
             return
-        hits, seconds = found
         ink = self.palette().text().color().name()  # of a link; Qt's is blue in the dark, too
         rows = []
         for hit in hits:
@@ -122,7 +118,6 @@ class Notes(QWidget):
             score = f"<span style='color:gray'>&nbsp; {hit.score:.2f}</span>"
             rows.append(f"<p style='margin:0 0 14px'>{name}{score}<br>{text}</p>")
         self.results.setHtml("".join(rows))
-        self.results.setToolTip(f"found in {1000 * seconds:.0f} ms")
         self.settled.emit()
 
     def closeEvent(self, event: Any) -> None:  # noqa: N802  Qt's name
@@ -137,7 +132,7 @@ class Notes(QWidget):
 def main(given: list[str] | None = None) -> int:
     """Open the window; with --query, show its results in a picture and end."""
     parser = argparse.ArgumentParser(description="Search a folder of notes by meaning.")
-    if not INSIDE.is_dir():
+    if not FROZEN:
         parser.add_argument("bundle", type=Path)
     parser.add_argument("folder", type=Path, nargs="?", default=Path.home() / "Documents")
     parser.add_argument("--store", type=Path, help="SQLite file of the vectors")
@@ -146,15 +141,14 @@ def main(given: list[str] | None = None) -> int:
     options = parser.parse_args(given)
     app = QApplication.instance() or QApplication(["notes"])
     place = QStandardPaths.StandardLocation.AppDataLocation
-    store = options.store or Path(QStandardPaths.writableLocation(place)) / "vectors.db"
+    folder = options.folder.resolve()
+    store = options.store or Path(QStandardPaths.writableLocation(place)) / f"{folder.name}.db"
     store.parent.mkdir(parents=True, exist_ok=True)
-    window = Notes(getattr(options, "bundle", INSIDE), options.folder.resolve(), store)
+    window = Notes(Path(FROZEN) / "student" if FROZEN else options.bundle, folder, store)
     window.show()
     if options.query:
 
         def finish() -> None:
-            if not window.results.toPlainText():
-                return
             if options.screenshot:
                 window.grab().save(str(options.screenshot))
             print(window.results.toPlainText())

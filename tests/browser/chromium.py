@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import time
+from fcntl import F_DUPFD, fcntl
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -32,20 +33,18 @@ class Chromium:
         ours_in, theirs_out = os.pipe()
         theirs_in, ours_out = os.pipe()
 
-        def as_3_and_4() -> None:  # where the browser looks for its pipe
-            copies = os.dup(theirs_in), os.dup(theirs_out)
-            os.dup2(copies[0], 3)
-            os.dup2(copies[1], 4)
-
+        # the browser looks for its pipe at 3 and 4, which may be taken here: by way of higher ones
+        high = [fcntl(end, F_DUPFD, 10) for end in (theirs_in, theirs_out)]
+        shell = f'exec "$@" 3<&{high[0]} 4>&{high[1]}'
+        browser = ["chromium", *FLAGS, f"--user-data-dir={folder}", "about:blank"]
         self._process = subprocess.Popen(
-            ["chromium", *FLAGS, f"--user-data-dir={folder}", "about:blank"],
+            ["bash", "-c", shell, "browser", *browser],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            close_fds=False,
-            preexec_fn=as_3_and_4,
+            pass_fds=high,
         )
-        os.close(theirs_in)
-        os.close(theirs_out)
+        for end in (theirs_in, theirs_out, *high):
+            os.close(end)
         self._in, self._out = os.fdopen(ours_in, "rb"), os.fdopen(ours_out, "wb")
         self._numbers = count(1)
         self._held = b""
