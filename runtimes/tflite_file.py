@@ -11,6 +11,8 @@ import struct
 from collections.abc import Iterator
 from pathlib import Path
 
+Content = mmap.mmap | bytes
+
 _IDENTIFIER = b"TFL3"
 _CODES, _SUBGRAPHS, _BUFFERS, _SIGNATURES = 1, 2, 4, 7  # fields of the root table
 _DATA, _OFFSET, _SIZE = 0, 1, 2  # fields of a buffer
@@ -41,55 +43,56 @@ def check_whole(path: Path) -> None:
                 ) from error
 
 
-def _follow(content: mmap.mmap) -> None:
-    root = _number(content, "<I", 0)
-    for field in (_CODES, _SUBGRAPHS, _SIGNATURES):
-        for table in _tables(content, root, field):
+def _follow(content: Content) -> None:
+    root = number(content, "<I", 0)
+    for which in (_CODES, _SUBGRAPHS, _SIGNATURES):
+        for table in tables(content, root, which):
             _require(content, table + _size(content, table))
-    for buffer in _tables(content, root, _BUFFERS):
-        place = _field(content, buffer, _DATA)
+    for buffer in tables(content, root, _BUFFERS):
+        place = field(content, buffer, _DATA)
         if place is not None:
-            vector = place + _number(content, "<I", place)
-            _require(content, vector + 4 + _number(content, "<I", vector))
-        start, size = (_field(content, buffer, field) for field in (_OFFSET, _SIZE))
+            vector = place + number(content, "<I", place)
+            _require(content, vector + 4 + number(content, "<I", vector))
+        start, size = (field(content, buffer, which) for which in (_OFFSET, _SIZE))
         if start is not None and size is not None:  # data behind the tables
-            _require(content, _number(content, "<Q", start) + _number(content, "<Q", size))
+            _require(content, number(content, "<Q", start) + number(content, "<Q", size))
 
 
-def _tables(content: mmap.mmap, table: int, field: int) -> Iterator[int]:
-    """Give the places of the tables in a vector."""
-    place = _field(content, table, field)
+def tables(content: Content, table: int, which: int) -> Iterator[int]:
+    """Give the places of the tables in a table's vector, which may not be there."""
+    place = field(content, table, which)
     if place is None:
         return
-    vector = place + _number(content, "<I", place)
-    count = _number(content, "<I", vector)
+    vector = place + number(content, "<I", place)
+    count = number(content, "<I", vector)
     if count > _MOST_TABLES:
         raise IndexError(count)
     for entry in range(vector + 4, vector + 4 + 4 * count, 4):
-        yield entry + _number(content, "<I", entry)
+        yield entry + number(content, "<I", entry)
 
 
-def _size(content: mmap.mmap, table: int) -> int:
-    return _number(content, "<H", table - _number(content, "<i", table) + 2)
+def _size(content: Content, table: int) -> int:
+    return number(content, "<H", table - number(content, "<i", table) + 2)
 
 
-def _field(content: mmap.mmap, table: int, field: int) -> int | None:
+def field(content: Content, table: int, which: int) -> int | None:
     """Give the place of a table's field, or None for one that has its default."""
-    names = table - _number(content, "<i", table)
-    entry = 4 + 2 * field
-    if entry >= _number(content, "<H", names):
+    names = table - number(content, "<i", table)
+    entry = 4 + 2 * which
+    if entry >= number(content, "<H", names):
         return None
-    step = _number(content, "<H", names + entry)
+    step = number(content, "<H", names + entry)
     return table + step if step else None
 
 
-def _number(content: mmap.mmap, kind: str, place: int) -> int:
+def number(content: Content, kind: str, place: int) -> int:
+    """Give the number at a place, of a kind as `struct` spells it."""
     if place < 0:  # to struct, that counts from the end
         raise IndexError(place)
     value: int = struct.unpack_from(kind, content, place)[0]
     return value
 
 
-def _require(content: mmap.mmap, end: int) -> None:
+def _require(content: Content, end: int) -> None:
     if end > len(content):
         raise IndexError(end)

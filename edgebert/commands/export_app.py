@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 
 from edgebert.apps.folder import TARGETS, choose_artifact, write_app
+from edgebert.apps.mediapipe import check_mediapipe, write_mediapipe
 from edgebert.bundles.bundle import Bundle, name_of
 from edgebert.commands.arguments import add_bundle
 from edgebert.commands.slim import slim
@@ -30,6 +31,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="auto",
         help="Of the weights (default: int8 where there is one)",
     )
+    parser.add_argument(
+        "--mediapipe",
+        action="store_true",
+        help="Android: also write mediapipe.tflite, for MediaPipe's TextClassifier",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -40,6 +46,7 @@ def run(args: argparse.Namespace) -> int:
         target=args.target,
         backend=args.backend,
         precision=args.precision,
+        mediapipe=args.mediapipe,
     )
     files = {
         path.relative_to(args.output).as_posix(): path.stat().st_size
@@ -55,7 +62,13 @@ def run(args: argparse.Namespace) -> int:
 
 
 def export_app(
-    source: Path, output: Path, *, target: str, backend: str = "auto", precision: str = "auto"
+    source: Path,
+    output: Path,
+    *,
+    target: str,
+    backend: str = "auto",
+    precision: str = "auto",
+    mediapipe: bool = False,
 ) -> str:
     """Write an app's folder, whole or not at all.
 
@@ -65,6 +78,7 @@ def export_app(
         target: One of `edgebert.apps.folder.TARGETS`.
         backend: Engine in the app; ``auto`` is the target's usual one.
         precision: Of the weights; ``auto`` takes int8 where there is one.
+        mediapipe: Whether to write ``mediapipe.tflite`` beside, see `edgebert.apps.mediapipe`.
 
     Returns:
         Name of the artifact in it, as ``tflite/int8``.
@@ -78,8 +92,12 @@ def export_app(
         raise InputError(f"{output} exists; give the path of a directory that doesn't.")
     bundle = Bundle(source)
     artifact = choose_artifact(bundle, target, backend, precision)
+    if mediapipe:
+        check_mediapipe(bundle.manifest, artifact, source)
     with whole_directory(output) as building:
         write_app(bundle, artifact, target, building)
+        if mediapipe:
+            write_mediapipe(bundle.directory, artifact, bundle.manifest, building)
         if target == "c":
             kept = {"backend": artifact.backend, "precision": artifact.precision}
             slim(source, building / TARGETS[target].assets, **kept)
