@@ -257,7 +257,9 @@ def note_of(record: EnsembleRecord) -> str:
     listed = ", ".join(
         f"{one.requested} (weight {one.weight:.3f}, {one.dev_score:.4f})" for one in record.members
     )
+    alone = any(one.weight == 1 for one in record.members)
+    said = "all answers are of the one with weight 1" if alone else "their answers averaged"
     return (
-        f"{len(record.members)} teachers, their answers averaged: {listed}; together "
+        f"{len(record.members)} teachers, {said}: {listed}; together "
         f"{record.dev_score:.4f} {record.metric} on dev. The teacher of the table is the first"
     )

@@ -172,12 +172,15 @@ def pool(hidden: Tensor, attention_mask: Tensor, how: Pooling) -> Tensor:
     """
     if how == "cls":
         return hidden[:, 0]
-    mask = attention_mask[:, :, None]  # [B, S, 1]
     if how == "mean":
         vectors = hidden.float()
-        return (vectors * mask).sum(dim=1) / mask.sum(dim=1)
+        # a float before it has three dimensions: OpenVINO 2026.4 on ARM cuts what it multiplies
+        # by whole numbers of that shape to whole numbers, without a word
+        real = attention_mask.to(vectors.dtype)[:, :, None]  # [B, S, 1]
+        return (vectors * real).sum(dim=1) / real.sum(dim=1)
     if how == "max":
-        return hidden.masked_fill(mask == 0, torch.finfo(hidden.dtype).min).amax(dim=1)
+        real = attention_mask[:, :, None]
+        return hidden.masked_fill(real == 0, torch.finfo(hidden.dtype).min).amax(dim=1)
     raise InputError(f"Unknown pooling {how!r}; use mean, cls or max.")
 
 

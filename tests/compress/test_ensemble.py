@@ -12,6 +12,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 import compress
+from compress.distillation.ensemble import note_of
 from compress.models.capture import Features
 from compress.report import load_report
 from edgebert.errors import InputError, ModelError
@@ -97,6 +98,8 @@ def test_given_shares_are_taken_and_a_teacher_without_one_is_not_asked(lab, seco
     assert not (tmp_path / "alone" / "w" / "cache-1").exists()
     assert alone.record.dev_score == alone.record.members[1].dev_score
     assert [one.weight for one in alone.record.members] == [0, 1]
+    assert "2 teachers, all answers are of the one with weight 1: " in note_of(alone.record)
+    assert "2 teachers, their answers averaged: " in note_of(ensemble.record)
 
 
 def test_weights_by_dev_are_shares_of_the_scores_on_dev(lab, second, tmp_path):
