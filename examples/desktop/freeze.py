@@ -13,7 +13,7 @@ import PyInstaller.__main__
 
 HERE = Path(__file__).parent
 PACKAGES = ("edgebert", "runtimes")  # their modules are found by name when they are needed
-UNUSED = ("torch", "transformers", "pyarrow", "tkinter", "matplotlib", "PIL", "scipy")
+UNUSED = ("torch", "transformers", "pyarrow", "tkinter", "matplotlib", "PIL", "scipy", "hf_xet")
 
 
 def main() -> None:

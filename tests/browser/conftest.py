@@ -18,6 +18,11 @@ ROOT = Path(__file__).parents[2]
 EXAMPLE, BUILT = ROOT / "examples" / "web", ROOT / "build" / "web"
 
 
+@pytest.fixture(autouse=True)
+def _no_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EDGEBERT_CACHE", "off")
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _tools() -> None:
     if (BUILT / "ready").is_file():

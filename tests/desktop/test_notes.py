@@ -25,6 +25,11 @@ NOTES = {
 }
 
 
+@pytest.fixture(autouse=True)
+def _no_cache(monkeypatch):
+    monkeypatch.setenv("EDGEBERT_CACHE", "off")
+
+
 @pytest.fixture(scope="module", autouse=True)
 def _tools():
     if (BUILT / "ready").is_file():

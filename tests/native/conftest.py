@@ -43,6 +43,11 @@ class Program:
         return [json.loads(line) for line in done.stdout.splitlines()]
 
 
+@pytest.fixture(autouse=True)
+def _no_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EDGEBERT_CACHE", "off")
+
+
 @pytest.fixture(scope="session")
 def _tools() -> None:
     if (TOOLS / "ready").is_file():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from edgebert.runtime import Runtime
-from tests.edgebert.bundles import change_manifest, write_bundle
+from tests.edgebert.bundles import change_manifest, write_bundle, write_graph
 from tests.shipped import shipped_classifier, shipped_embedder
 
 TEXTS = [
@@ -179,6 +179,17 @@ def test_a_damaged_model_is_one_clear_error(native, tmp_path):
     done = native.run(tmp_path)
     assert done.returncode == 1
     assert "ONNX Runtime failed on" in done.stderr.decode()
+
+
+@slow
+def test_outputs_that_are_no_numbers_fail_the_self_test(native, tmp_path):
+    """Not a number is above no tolerance, so a comparison alone would let it pass."""
+    write_bundle(tmp_path, task="text-classification")
+    write_graph(tmp_path / "onnx" / "model.onnx", output="logits", sick="good")
+    done = native.run(tmp_path, given=b"good film\n")
+    assert done.returncode == 1
+    assert b"golden text 0 is off by" in done.stderr
+    assert done.stdout == b""
 
 
 @slow
