@@ -14,6 +14,7 @@ from edgebert.features.entries import Scalar
 
 TEXT_NAMES = ("text", "sentence")
 _MOST_INT = (1 << 63) - 1  # what every store has room for
+_MOST_KEY_BYTES = 2500  # PostgreSQL's index has room for 2,704
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,7 +74,7 @@ def row_of(
             None, which NaN becomes.
     """
     try:
-        name = place if key is None else _key(key)
+        name = _key(place if key is None else key)
     except ValueError as error:
         return bad_row(place, str(error))
     try:
@@ -147,7 +148,10 @@ def _key(value: object) -> str:
     key = str(value)
     if not key.strip():
         raise ValueError("the id is empty")
-    return _utf8("the id", key)
+    size = len(_utf8("the id", key).encode())
+    if size > _MOST_KEY_BYTES:
+        raise ValueError(f"the id has {size} bytes, more than {_MOST_KEY_BYTES}")
+    return key
 
 
 def _utf8(what: str, text: str) -> str:

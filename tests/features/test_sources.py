@@ -80,6 +80,11 @@ def test_a_line_without_anything_is_told_to_be_empty(tmp_path, name, header, row
     assert [one.fault for one in read(path, id="id")] == ["the line is empty", None]
 
 
+def test_an_id_that_not_every_store_can_index_is_a_bad_row():
+    rows = read([("é" * 1250, "good"), ("é" * 1250 + "a", "bad")])
+    assert [row.fault for row in rows] == [None, "the id has 2501 bytes, more than 2500"]
+
+
 def test_a_csv_row_of_too_many_cells_is_bad(tmp_path):
     path = tmp_path / "notes.csv"
     path.write_text("id,text\n7,a,b\n8,c\n")

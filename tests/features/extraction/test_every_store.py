@@ -3,6 +3,7 @@
 import uuid
 from contextlib import suppress
 
+import numpy as np
 import pytest
 
 from edgebert.errors import DataError, InputError
@@ -57,6 +58,21 @@ def test_a_run_without_a_row_that_can_be_used_leaves_no_store(embedder, uri, tmp
     with pytest.raises(InputError, match="Extract into it first"), open_store(uri, read_only=True):
         pass
     assert extract(embedder, OLD, uri, role="query", **COLUMNS).added == 10
+
+
+def test_every_store_has_room_for_any_id(embedder, uri):
+    random = np.random.default_rng(0)  # or an index would make it short
+    longest = "".join(map(chr, random.integers(0x4E00, 0x9FFF, 833))) + "a"  # of 2,500 bytes
+    keys = sorted(
+        [longest, "007", "7", " 7", "e\u0301", "\u00e9", "tab\tline\n", "' OR 1=1 --", "%_\\"]
+    )
+    assert extract(embedder, [(key, "good") for key in keys], uri).added == len(keys)
+    assert extract(embedder, [(key, "good") for key in keys], uri).unchanged == len(keys)
+    with open_store(uri, read_only=True) as store:
+        entries = store.entries(list(store.ids()))
+        assert sorted(entry.key for entry in entries) == keys
+        hits = [store.search(store.get([one.id])[0], 9, where={"key": one.key}) for one in entries]
+    assert [[hit.entry for hit in some] for some in hits] == [[entry] for entry in entries]
 
 
 def test_a_second_run_at_once_is_refused_by_every_store(embedder, uri):
