@@ -12,6 +12,7 @@ import engine_tables
 import feature_tables
 from common import RESULTS, ROOT
 from compression_table import compression
+from install_table import installs
 from step_table import steps
 
 ENGINES = {
@@ -203,6 +204,14 @@ def main() -> None:
         ]
     lines += feature_lines()
     lines += engine_lines()
+    sizes_on_disk = load("install_sizes")
+    if sizes_on_disk is not None:
+        lines += [
+            f"**What an install takes**, wheels for Python {sizes_on_disk['python']} unpacked. "
+            "`python -m benchmarks.install_sizes`",
+            "",
+            *installs(sizes_on_disk),
+        ]
     readme = ROOT / "README.md"
     text = readme.read_text(encoding="utf-8")
     head, rest = text.split(START, 1)
