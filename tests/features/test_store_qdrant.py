@@ -5,6 +5,8 @@ There is no Qdrant server here: the URL's path is tested against a stand-in that
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import SimpleNamespace
@@ -200,6 +202,17 @@ def test_a_collection_of_another_program_is_refused(place, tmp_path):
     client.close()
     with pytest.raises(InputError, match="didn't make"):
         open_store(place)
+
+
+def test_what_one_that_was_killed_at_its_first_step_left_is_removed(place, tmp_path):
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    left = tmp_path / "store" / f".meta.json.{gone.pid}.part"
+    left.parent.mkdir()
+    left.touch()
+    with open_store(place) as store:
+        store.bind(identity_of())
+    assert not left.exists()
 
 
 def test_someone_else_s_meta_json_is_refused(place, tmp_path):

@@ -17,7 +17,7 @@ from warnings import catch_warnings, filterwarnings
 
 from edgebert.errors import InputError, PackageMissingError, StoreError
 from edgebert.features.stores.folders import JOURNAL
-from edgebert.files import write_text
+from edgebert.files import recover_directory, write_text
 from edgebert.state import state_directory
 
 _COLLECTION = "entries"  # of a folder
@@ -107,6 +107,7 @@ def connect(place: Place) -> Any:
         meta = place.folder / "meta.json"
         if not meta.exists():  # whole: the client would leave an empty one when it's killed
             meta.parent.mkdir(parents=True, exist_ok=True)
+            recover_directory(meta)  # of one that was killed here
             write_text(meta, json.dumps({"collections": {}, "aliases": {}}))
         _check_meta(meta)
         _check_lock(place.folder / ".lock")
