@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -58,6 +59,22 @@ def shared() -> Path:
     if not folder.is_dir():
         pytest.skip(f"needs the data folder: {folder} is absent; set EDGEBERT_SHARED")
     return folder
+
+
+@pytest.fixture(scope="session")
+def bundle_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """Give the trained bundle of a task, for every engine, made when it is first asked for."""
+    folder = tmp_path_factory.mktemp("engines")
+    made: dict[str, Path] = {}
+
+    def of(task: str) -> Path:
+        from tests.engines.bundles import write_bundle
+
+        if task not in made:
+            made[task] = write_bundle(folder / task, task)
+        return made[task]
+
+    return of
 
 
 @pytest.fixture(autouse=True, scope="session")

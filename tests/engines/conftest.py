@@ -10,7 +10,7 @@ import pytest
 
 import edgebert
 from runtimes import BACKENDS
-from tests.engines.bundles import missing, write_bundle
+from tests.engines.bundles import missing
 
 PRECISIONS = ("fp32", "int8")
 ARTIFACTS = [
@@ -27,20 +27,6 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("EDGEBERT_CACHE", str(tmp_path_factory.mktemp("cache")))
         yield
-
-
-@pytest.fixture(scope="package")
-def bundle_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """Give the bundle of a task, for every engine."""
-    folder = tmp_path_factory.mktemp("engines")
-    made: dict[str, Path] = {}
-
-    def of(task: str) -> Path:
-        if task not in made:
-            made[task] = write_bundle(folder / task, task)
-        return made[task]
-
-    return of
 
 
 @pytest.fixture(scope="package")
