@@ -3,45 +3,48 @@
 
 import { rowOf } from "./bundle.mjs";
 
+// The library takes Chinese characters beyond 16 bits for letters; BERT puts spaces around them.
+const RARE_CHINESE =
+  /[\u{20000}-\u{2A6DF}\u{2A700}-\u{2B81F}\u{2B920}-\u{2CEAF}\u{2F800}-\u{2FA1F}]/gu;
+
 /**
- * Give encode(): a text, or a pair, to {ids, types, dropped}. A text that spells a special token,
- * like "[SEP]", is plain text, as in edgebert: so the library isn't told of the special ones.
+ * Give encode(): a text, or a pair, to {ids, types, dropped}, as edgebert does.
+ *
+ * `[CLS] a [SEP]` and `[CLS] a [SEP] b [SEP]` are put together here: the library's own truncation
+ * cuts off the last [SEP], and it takes an empty second text for none. A text that spells a special
+ * token, like "[SEP]", is plain text: so the library isn't told of the special ones.
  */
 function encoder(transformers, files, manifest) {
   const kept = files.tokenizer.added_tokens.filter((token) => !token.special);
   const settings = { ...files.tokenizer, added_tokens: kept };
   const tokenizer = new transformers.PreTrainedTokenizer(settings, files.tokenizerConfig);
-  const call = (text, options) =>
-    tokenizer(text, { return_tensor: false, return_token_type_ids: true, ...options });
+  const spaced = files.tokenizer.normalizer?.handle_chinese_chars;
+  const idsOf = (text, add_special_tokens = false) =>
+    tokenizer(spaced ? text.replace(RARE_CHINESE, " $& ") : text, {
+      add_special_tokens,
+      return_tensor: false,
+    }).input_ids;
+  const [cls, sep, ...others] = idsOf("", true);
+  if (sep === undefined || others.length) throw new Error("The tokenizer has no [CLS] and [SEP] of BERT.");
   return (text, pair) => {
-    const whole = call(text, { text_pair: pair ?? null });
-    const types = whole.token_type_ids ?? whole.input_ids.map(() => 0);
-    const lengths = (pair === undefined ? [text] : [text, pair]).map(
-      (one) => call(one, { add_special_tokens: false }).input_ids.length,
-    );
-    const kept = placesKept(whole.input_ids.length, lengths, manifest.max_length);
+    const [a, b] = [idsOf(text), pair === undefined ? null : idsOf(pair)];
+    const count = a.length + (b?.length ?? 0);
+    const [keptA, keptB] = share(a.length, b?.length ?? 0, manifest.max_length - (b ? 3 : 2));
+    const first = [cls, ...a.slice(0, keptA), sep];
+    const second = b ? [...b.slice(0, keptB), sep] : [];
     return {
-      ids: kept.map((place) => whole.input_ids[place]),
-      types: kept.map((place) => types[place]),
-      dropped: whole.input_ids.length - kept.length,
+      ids: [...first, ...second],
+      types: [...first.map(() => 0), ...second.map(() => 1)],
+      dropped: count - keptA - keptB,
     };
   };
 }
 
-/**
- * Which tokens stay of `[CLS] a [SEP]` or `[CLS] a [SEP] b [SEP]`: the longer text is cut first. The
- * library's own truncation cuts off the last [SEP].
- */
-function placesKept(count, [a, b = 0], maxLength) {
-  const places = Array.from({ length: count }, (_, place) => place);
-  if (count <= maxLength) return places;
-  const room = maxLength - (count - a - b);
+/** How many tokens of each text have room; the longer one is cut first. */
+function share(a, b, room) {
+  if (a + b <= room) return [a, b];
   const shorter = 2 * Math.min(a, b) > room ? Math.floor(room / 2) : Math.min(a, b);
-  const [keptA, keptB] = a > b ? [room - shorter, shorter] : [shorter, room - shorter];
-  return places.filter(
-    (place) =>
-      place < 1 + keptA || (place >= 1 + a && place < 2 + a + keptB) || place >= 2 + a + b,
-  );
+  return a > b ? [room - shorter, shorter] : [shorter, room - shorter];
 }
 
 /** Where an artifact lies, in the words of transformers.js: onnx/model_quantized.onnx is dtype q8. */

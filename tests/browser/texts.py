@@ -21,6 +21,7 @@ ODD = [
     "a" * 101,
     "good, bad. very! not? 0123456789 " * 20,
     "\uac01\ud7a3 \u1112\u1161\u11ab hangul",
+    "\U000204cb\U0002001fx\U0002ceaf good",
     "\tworld\xa0hello\u3000fun",
 ]
 
