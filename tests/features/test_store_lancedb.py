@@ -125,3 +125,19 @@ def test_a_damaged_table_is_an_error_of_ours(place, tmp_path):
 def test_an_error_does_not_name_the_source_files_of_lancedb_s_builder():
     error = RuntimeError("LanceError(IO): no space,\n /root/.cargo/src/a-1.0/src/file.rs:25:5")
     assert reason_of(error) == "LanceError(IO): no space"
+
+
+def test_what_a_killed_writer_left_untidied_is_tidied_by_the_next_run(tmp_path):
+    place = f"lancedb:{tmp_path / 'store'}"
+    killed = open_store(place)
+    killed.bind(identity_of())
+    for row in range(3):
+        killed.write(entries_of(2, first=2 * row), vectors_of(2))
+    versions = tmp_path / "store" / "entries.lance" / "_versions"
+    assert len(list(versions.glob("*.manifest"))) == 4
+    with open_store(place):  # who only looks changes nothing
+        pass
+    assert len(list(versions.glob("*.manifest"))) == 4
+    with open_store(place) as store:
+        store.bind(identity_of())
+    assert len(list(versions.glob("*.manifest"))) == 1

@@ -79,9 +79,12 @@ class LanceStore(Store):
     def _path(self) -> Path:
         return self._folder / f"{_TABLE}.lance"
 
+    def _versions(self) -> int:
+        return len(list(self._path().glob("_versions/*.manifest")))
+
     def _look(self) -> None:
         """Open the table if it's there; what a killed first `bind` left is no table."""
-        if not any(self._path().glob("_versions/*.manifest")):
+        if not self._versions():
             return
         with self._failing("can't be opened"):
             table = connect(self._folder).open_table(_TABLE)
@@ -109,6 +112,8 @@ class LanceStore(Store):
             self._look()
         if self._identity is not None:
             self._identity.require(identity, place=self._place)
+            if not self._read_only:  # one that was killed may have left what close() would tidy
+                self._loose = max(self._loose, self._versions() - 1)
             return
         check_writable(read_only=self._read_only, place=self._place)
         with self._failing("can't be made"):
