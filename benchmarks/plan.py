@@ -25,6 +25,7 @@ PAGE = ROOT / "docs" / "billion-texts.md"
 START, END = "<!-- planned: benchmarks/plan.py -->", "<!-- /planned -->"
 STORES = ("parquet", "npy", "sqlite", "lancedb", "duckdb")
 DTYPES = ("float32", "float16", "int8", "binary")
+_SIZED = 10_000  # rows of the stores that are sized; DuckDB's files grow by 256 KiB
 _MORE = 4  # times: the second store, whose size less the first's is what rows alone take
 
 
@@ -93,7 +94,8 @@ def table(plan: Plan, measured: dict[str, Any]) -> list[str]:
         f"{measured['tokens_per_text']:.1f} tokens ({measured['tokens_per_s']:,.0f} tokens) by "
         f"{measured['artifact']} with "
         f"{measured['threads']} threads on {machine['cpu']}, {measured['dim']} dimensions; "
-        f"sizes of {measured['rows']:,} rows.",
+        f"rate of {measured['rows']:,} rows, sizes "
+        f"of {measured['rows_sized']:,}.",
     ]
 
 
@@ -113,23 +115,27 @@ def measure(bundle: Path, rows: int) -> dict[str, Any]:
     with edgebert.Runtime(bundle) as runtime, tempfile.TemporaryDirectory() as place:
         runtime.encode(["warm"])
         told = extract(runtime, some(rows), f"parquet:{place}/rate", id_column="id")
-        few = rows // _MORE
+        many = min(rows, _SIZED)
+        few = many // _MORE
         for store in STORES:
             for dtype in DTYPES:
                 held = []
-                for count in (few, rows):
+                for count in (few, many):
                     folder = Path(place, f"{store}-{dtype}-{count}")
                     folder.mkdir()
                     to = f"{store}:{folder / 'store'}"
                     extract(runtime, some(count), to, id_column="id", dtype=dtype)
                     held.append(_bytes_in(folder))
-                sizes.setdefault(store, {})[dtype] = (held[1] - held[0]) / (rows - few)
+                sizes.setdefault(store, {})[dtype] = (held[1] - held[0]) / (many - few)
+                if held[1] <= held[0]:
+                    sys.exit(f"{rows} rows are too few to size {store}; give --rows 10000.")
                 print(store, dtype, f"{sizes[store][dtype]:.0f} bytes a row", file=sys.stderr)
         info = runtime.info
         dim = runtime.encode(["warm"]).shape[1]
     seconds = told.seconds["total"]
     return {
         "rows": rows,
+        "rows_sized": many,
         "artifact": f"{info.backend}/{info.precision}",
         "threads": info.threads,
         "dim": int(dim),

@@ -12,6 +12,7 @@ BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 MACHINE = {"cpu": "CPU", "cores": 2}
 MEASURED = {
     "rows": 1000,
+    "rows_sized": 400,
     "artifact": "onnx/int8",
     "threads": 2,
     "dim": 384,

@@ -43,7 +43,7 @@ def connect(folder: Path) -> Any:
 def give_back() -> None:
     """Hand to the system what glibc keeps of memory that is free.
 
-    Making many files one leaves 70 to 120 MB of it; in a run of 200,000 rows that looks like a leak.
+    Making many files one leaves 70 to 120 MB of it, which in a long run looks like a leak.
     """
     if sys.platform == "linux":
         with suppress(OSError, AttributeError):  # another C library
