@@ -41,6 +41,7 @@ compat: $(INSTALLED) $(OPTIMUM)/.installed $(OPTIMUM_INTEL)/.installed $(CLUSTER
 		$(OPTIMUM_INTEL)/$(notdir $(BIN))/python $(COMPAT_TESTS)
 	EDGEBERT_REQUIRE_BACKENDS=onnx EDGEBERT_COMPAT=pyspark,daft SPARK_LOCAL_IP=127.0.0.1 \
 		$(CLUSTER)/$(notdir $(BIN))/python -m pytest -m compat tests/test_examples.py
+	$(BIN)/python -m pytest -m compat tests/test_installs.py
 
 lint: $(INSTALLED)  ## what must pass before a commit, beside the tests
 	$(BIN)/python -m ruff format --check .
