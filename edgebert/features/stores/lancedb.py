@@ -114,6 +114,8 @@ class LanceStore(Store):
             self._identity.require(identity, place=self._place)
             if not self._read_only:  # one that was killed may have left what close() would tidy
                 self._loose = max(self._loose, self._versions() - 1)
+                for left in self._path().rglob(".tmp*"):  # LanceDB's, of a file half written
+                    left.unlink(missing_ok=True)
             return
         check_writable(read_only=self._read_only, place=self._place)
         with self._failing("can't be made"):
@@ -202,6 +204,8 @@ class LanceStore(Store):
         self._loose += 1
         if self._loose >= _TIDY_WRITES:
             self._tidy(_KEEP)
+        else:
+            give_back()
 
     def _sync(self) -> None:
         """Make new files outlast a power cut, which LanceDB leaves to the system."""
