@@ -135,9 +135,12 @@ def test_what_a_killed_writer_left_untidied_is_tidied_by_the_next_run(tmp_path):
         killed.write(entries_of(2, first=2 * row), vectors_of(2))
     versions = tmp_path / "store" / "entries.lance" / "_versions"
     assert len(list(versions.glob("*.manifest"))) == 4
+    left = versions.parent / "data" / ".tmpAbCdEf"
+    left.touch()
     with open_store(place):  # who only looks changes nothing
         pass
     assert len(list(versions.glob("*.manifest"))) == 4
     with open_store(place) as store:
         store.bind(identity_of())
     assert len(list(versions.glob("*.manifest"))) == 1
+    assert not left.exists()
