@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from atexit import register
 from functools import cache
 from pathlib import Path
+from shutil import rmtree
 from tempfile import mkdtemp
 from typing import Any
 
@@ -21,14 +23,14 @@ ENGINES = ("onnx", "tflite")
 @cache
 def shipped_embedder() -> Path:
     """Give a bundle of a random embedder, up to 16 tokens; made once a process."""
-    folder = Path(mkdtemp(prefix="shipped-"))
+    folder = _scratch()
     return _ship(embedder_config(folder, max_length=16, backend=ENGINES))
 
 
 @cache
 def shipped_classifier() -> Path:
     """Give a bundle of a random classifier of two labels, up to 16 tokens; made once a process."""
-    folder = Path(mkdtemp(prefix="shipped-"))
+    folder = _scratch()
     model = write_classifier(folder / "model", hidden_size=64, initializer_range=0.2)
     _write_own_labels(model, folder)
     return _ship(
@@ -43,6 +45,12 @@ def shipped_classifier() -> Path:
             backend=ENGINES,
         )
     )
+
+
+def _scratch() -> Path:
+    folder = Path(mkdtemp(prefix="shipped-"))
+    register(rmtree, folder, ignore_errors=True)
+    return folder
 
 
 def _write_own_labels(model: Any, folder: Path) -> None:
