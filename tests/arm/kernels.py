@@ -14,6 +14,7 @@ _LINE = re.compile(rb"^0x[0-9a-f]+:  ([0-9a-f]{8})  ", re.MULTILINE)
 # name -> (mask, value) of its forms; with Q, the vectors' width, left open
 _INT8 = {
     "smull": ((0xBFE0FC00, 0x0E20C000), (0xBFE0FC00, 0x0E208000)),  # SMULL, SMLAL of bytes
+    "smlal": ((0xBFC0F400, 0x0F402000),),  # by element, of halves: of bytes that were widened
     "sdot": ((0xBFE0FC00, 0x0E809400), (0xBFC0F400, 0x0F80E000)),  # vector, by element
     "udot": ((0xBFE0FC00, 0x2E809400), (0xBFC0F400, 0x2F80E000)),
     "smmla": ((0xFFE0FC00, 0x4E80A400),),
@@ -22,7 +23,7 @@ _INT8 = {
 
 
 def name_of(word: int) -> str | None:
-    """Name an instruction of 32 bits, where it is one that multiplies bytes."""
+    """Name an instruction of 32 bits, where it is one that INT8 is multiplied by."""
     for name, forms in _INT8.items():
         if any(word & mask == value for mask, value in forms):
             return name

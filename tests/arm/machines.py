@@ -39,7 +39,7 @@ _ALL = ("onnx", "tflite", "openvino")
 MACHINES = {
     one.name: one
     for one in (
-        Machine("cortex-a53", "cortex-a53", 64, _ALL, {"onnx": "smull", "tflite": "smull"}),
+        Machine("cortex-a53", "cortex-a53", 64, _ALL, {"onnx": "smull", "tflite": "smlal"}),
         Machine("cortex-a76", "cortex-a76", 64, _ALL, {"onnx": "udot", "tflite": "sdot"}),
         # not plain "max": its SVE takes ten times as long
         Machine("i8mm", "max,sve=off,sme=off", 64, _ALL, {"onnx": "ummla", "tflite": "smmla"}),

@@ -29,6 +29,7 @@ NEWER = {  # than the core: it would die of them
         (0x0E22C020, "smull"),  # smull v0.8h, v1.8b, v2.8b
         (0x4E22C020, "smull"),  # smull2 v0.8h, v1.16b, v2.16b
         (0x0E228020, "smull"),  # smlal v0.8h, v1.8b, v2.8b
+        (0x0F622020, "smlal"),  # smlal v0.4s, v1.4h, v2.h[2]
         (0x0E62C020, None),  # smull v0.4s, v1.4h, v2.4h: no bytes
         (0x4E20D400, None),  # fadd v0.4s, v0.4s, v0.4s
         (0xD503201F, None),  # nop
