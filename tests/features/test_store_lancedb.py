@@ -40,10 +40,11 @@ def test_an_index_finds_the_best_with_its_exact_score(place, dtype):
         rows = np.concatenate([vectors, vectors_of(1, dtype, seed=9)])
         same = 0
         for query in queries:
-            expected = expected_order(everything, rows, query, identity)[0]
+            expected = expected_order(everything, rows, query, identity)
             hit = store.search(query, 3)[0]
-            same += hit.score == pytest.approx(expected[1], abs=1e-6)
-        assert same >= 18
+            assert hit.score == pytest.approx(dict(expected)[hit.entry.id], abs=1e-6)
+            same += hit.score == pytest.approx(expected[0][1], abs=1e-6)
+        assert same >= 15  # LanceDB trains its index from no seed: 17 to 20 were seen
         late = np.asarray(rows[-1], np.float32)
         if dtype != "binary":
             assert store.search(late, 1)[0].entry == everything[-1]
