@@ -31,10 +31,9 @@ def installs(result: dict[str, Any]) -> list[str]:
         spelled = ", ".join(f"{name} {found['bytes'] / 1e6:,.0f}" for name, found in others)
         lines += [f"Other libraries on Linux x86-64, MB: {spelled} (torch for CPUs).", ""]
     missing = [
-        f"{row['package']} on {row['key'][0]} for Python {python}"
+        f"{row['package']} on {row['key'][0]} for {' and '.join(lacking)}"
         for row in result["wheels"]
-        for python, version in row["versions"].items()
-        if version is None
+        if (lacking := [python for python, found in row["versions"].items() if found is None])
     ]
     if result["wheels"]:
         lack = f" but {', '.join(missing)}" if missing else ""

@@ -1,8 +1,8 @@
 """A ``.tflite`` with the metadata that MediaPipe's TextClassifier reads: vocabulary, labels, names.
 
-The package's own writer fails to import where it can be had (mediapipe 1.2.3 lacks a module of it),
-and older ones bring 500 MB. So the metadata is written here, by the numbers of its schema
-(``metadata_schema.fbs``, and ``schema.fbs`` of the model's file), and MediaPipe is what tests it.
+The package's own writer fails to import where it can be had (mediapipe 1.2.3 lacks a module of it).
+So the metadata is written here, by the numbers of its schema (``metadata_schema.fbs``, and
+``schema.fbs`` of the model's file), and MediaPipe is what tests it.
 
 MediaPipe runs a file's first graph, of one length, pads every text to it, and shows the outputs as
 they are: its scores are the logits. Its tokenizer makes ASCII letters small and strips no accents.
