@@ -8,12 +8,12 @@ from typing import Any
 
 HEAD = (
     "| data, size | student | artifact | size | smaller | one text of 32 tokens | faster | test "
-    "| 95 %, first seed | kept | dev | kept | INT8 against FP32, worst engine |"
+    "| 95 %, first seed | kept | dev | kept | INT8 or INT4 against FP32, worst engine |"
 )
 
 
 def compression(results: dict[str, Any]) -> list[str]:
-    """Show each data set's teacher, and of each size the fastest INT8 artifact, over its seeds."""
+    """Show each teacher, and of each size the fastest INT8 or INT4 artifact, over its seeds."""
     groups: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for name, one in results.items():
         groups[name.rpartition("/")[0]].append(one)
@@ -51,8 +51,7 @@ def _teacher(data: str, run: dict[str, Any]) -> str:
 
 def _student(name: str, runs: list[dict[str, Any]]) -> str:
     first = runs[0]
-    int8 = [key for key in first["rows"] if key.endswith("/int8")]
-    best = min(int8, key=lambda key: mean(run["rows"][key]["ms"] for run in runs))
+    best = min(_small(first), key=lambda key: mean(run["rows"][key]["ms"] for run in runs))
     rows = [run["rows"][best] for run in runs]
     low, high = rows[0]["interval"]
     cells = [
@@ -81,10 +80,13 @@ def _spread(values: list[float], form: str) -> str:
 
 
 def _worst_loss(run: dict[str, Any]) -> float:
-    """Give the largest part of the metric that any engine's INT8 lost against its own FP32."""
+    """Give the largest part of the metric that any engine's INT8 or INT4 lost against its FP32."""
     rows = run["rows"]
     return max(
-        1 - rows[key]["score"] / rows[key.replace("int8", "fp32")]["score"]
-        for key in rows
-        if key.endswith("/int8")
+        1 - rows[key]["score"] / rows[f"{key.partition('/')[0]}/fp32"]["score"]
+        for key in _small(run)
     )
+
+
+def _small(run: dict[str, Any]) -> list[str]:
+    return [key for key in run["rows"] if not key.endswith("/fp32")]
