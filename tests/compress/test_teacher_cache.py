@@ -281,15 +281,16 @@ def test_a_shared_cache_is_found_by_another_run_and_another_teacher_has_its_own(
     assert len(list(shared.iterdir())) == 2
 
 
-def test_a_run_killed_while_it_shares_loses_and_leaves_nothing(tmp_path, teacher, monkeypatch):
+def test_a_run_that_ends_while_it_shares_loses_and_leaves_nothing(tmp_path, teacher, monkeypatch):
     shared = tmp_path / "shared"
-    with monkeypatch.context() as patch:
-        patch.setattr(teacher_cache.shutil, "move", lambda *_: os.kill(os.getpid(), signal.SIGKILL))
-        if not (child := os.fork()):
-            prepared(tmp_path, teacher, shared=shared)
-            os._exit(0)
-        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
+
+    def full(*_: object) -> None:
+        raise OSError("No space left on device")
+
+    with monkeypatch.context() as patch, pytest.raises(OSError, match="No space"):
+        patch.setattr(teacher_cache.shutil, "move", full)
+        prepared(tmp_path, teacher, shared=shared)
+    assert list(shared.iterdir()) == []
     seen = counted(monkeypatch)
     prepared(tmp_path, teacher, shared=shared)
     assert sum(seen) == 1  # all rows were kept in the run's own folder
-    assert [one.name for one in shared.iterdir() if one.name.startswith(".")] == []
