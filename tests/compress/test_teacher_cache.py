@@ -287,9 +287,10 @@ def test_a_run_that_ends_while_it_shares_loses_and_leaves_nothing(tmp_path, teac
     def full(*_: object) -> None:
         raise OSError("No space left on device")
 
-    with monkeypatch.context() as patch, pytest.raises(OSError, match="No space"):
+    with monkeypatch.context() as patch:
         patch.setattr(teacher_cache.shutil, "move", full)
-        prepared(tmp_path, teacher, shared=shared)
+        with pytest.raises(OSError, match="No space"):
+            prepared(tmp_path, teacher, shared=shared)
     assert list(shared.iterdir()) == []
     seen = counted(monkeypatch)
     prepared(tmp_path, teacher, shared=shared)
