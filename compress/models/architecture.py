@@ -7,12 +7,13 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from compress.models.files import SHARED_BERT
 from edgebert.errors import InputError
 from edgebert.formats.positions import max_positions
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig
+
+SHARED_BERT = "edgebert-shared-bert"  # model type of one of ours, see compress.models.shared_bert
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from compress.models.files import SHARED_BERT
+from compress.models.architecture import SHARED_BERT
 from edgebert.errors import ModelError
 
 

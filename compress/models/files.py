@@ -9,10 +9,10 @@ from typing import Any
 
 from safetensors import SafetensorError, safe_open
 
+from compress.models.architecture import SHARED_BERT
 from edgebert.errors import InputError, ModelError
 from edgebert.formats.positions import max_positions as max_positions
 
-SHARED_BERT = "edgebert-shared-bert"  # one of ours, see compress.models.shared_bert
 # BERT and its relatives: an embedding table, layers of attention and feed-forward, one encoder.
 FAMILIES = (
     "bert",

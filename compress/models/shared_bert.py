@@ -14,7 +14,7 @@ import transformers
 from transformers import BertConfig, PreTrainedConfig, PreTrainedModel
 from transformers.models.bert.modeling_bert import BertPreTrainedModel
 
-from compress.models.files import SHARED_BERT
+from compress.models.architecture import SHARED_BERT
 
 # What makes a part: names of a layer's modules.
 MODULES: dict[str, tuple[str, ...]] = {
