@@ -8,13 +8,16 @@ one module in all layers of a group, so it is saved, trained, exported and quant
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import transformers
-from transformers import BertConfig, PreTrainedConfig, PreTrainedModel
+from transformers import BertConfig, PreTrainedModel
 from transformers.models.bert.modeling_bert import BertPreTrainedModel
 
 from compress.models.architecture import SHARED_BERT
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedConfig  # transformers 4 spells it otherwise
 
 # What makes a part: names of a layer's modules.
 MODULES: dict[str, tuple[str, ...]] = {
