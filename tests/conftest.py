@@ -26,6 +26,13 @@ def required_backends() -> set[str]:
     return {name.strip() for name in names} - {""}
 
 
+def require_tools(ready: Path, setup: str) -> None:
+    """Skip where a set-up has not been run; in CI nothing is skipped in silence, so fail there."""
+    if not ready.is_file():
+        say = pytest.fail if required_backends() else pytest.skip
+        say(f"{ready} is absent; run {setup}")
+
+
 def pytest_configure() -> None:
     unknown = required_backends() - set(ENGINES)
     if unknown:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.browser.chromium import Chromium
-from tests.conftest import required_backends
+from tests.conftest import require_tools
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE, BUILT = ROOT / "examples" / "web", ROOT / "build" / "web"
@@ -25,12 +25,7 @@ def _no_cache(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def _tools() -> None:
-    if (BUILT / "ready").is_file():
-        return
-    missing = f"{BUILT / 'ready'} is absent; run tests/browser/setup.sh"
-    if required_backends():  # in CI nothing is skipped in silence
-        pytest.fail(missing)
-    pytest.skip(missing)
+    require_tools(BUILT / "ready", "tests/browser/setup.sh")
 
 
 @pytest.fixture(scope="session")

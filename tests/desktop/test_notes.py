@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from edgebert.features import search
-from tests.conftest import required_backends
+from tests.conftest import require_tools
 from tests.edgebert.bundles import change_manifest, write_bundle
 
 pytestmark = pytest.mark.slow
@@ -32,12 +32,7 @@ def _no_cache(monkeypatch):
 
 @pytest.fixture(scope="module", autouse=True)
 def _tools():
-    if (BUILT / "ready").is_file():
-        return
-    missing = f"{BUILT / 'ready'} is absent; run tests/desktop/setup.sh"
-    if required_backends():  # in CI nothing is skipped in silence
-        pytest.fail(missing)
-    pytest.skip(missing)
+    require_tools(BUILT / "ready", "tests/desktop/setup.sh")
 
 
 @pytest.fixture(scope="module")

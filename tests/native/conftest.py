@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import required_backends
+from tests.conftest import require_tools
 
 ROOT = Path(__file__).parents[2]
 SOURCES, TOOLS = ROOT / "examples" / "native", ROOT / "build" / "native"
@@ -50,12 +50,7 @@ def _no_cache(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="session")
 def _tools() -> None:
-    if (TOOLS / "ready").is_file():
-        return
-    missing = f"{TOOLS / 'ready'} is absent; run tests/native/setup.sh"
-    if required_backends():  # in CI nothing is skipped in silence
-        pytest.fail(missing)
-    pytest.skip(missing)
+    require_tools(TOOLS / "ready", "tests/native/setup.sh")
 
 
 def _build(folder: Path, *settings: str) -> Path:
